@@ -1,0 +1,71 @@
+# Sutler. `make help` lists what there is.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# With CI=true everything that can be kept is kept in one folder outside the checkout, so that a
+# fresh clone reuses it; without that folder it all still works, only slower.
+export SUTLER_CACHE ?= $(HOME)/.cache/sutler
+ifeq ($(CI),true)
+export CARGO_TARGET_DIR ?= $(SUTLER_CACHE)/target
+endif
+export CARGO_TERM_COLOR ?= auto
+
+DATA_DIR ?= .sutler
+LISTEN ?= 127.0.0.1:7443
+TIMED = ./hack/timed.sh
+
+.PHONY: help
+help: ## Shows this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+
+.PHONY: run
+run: ## Builds and starts Sutler with the embedded defaults
+	cargo build --release --locked -p sutler
+	@exec $${CARGO_TARGET_DIR:-target}/release/sutler serve --data-dir $(DATA_DIR) --listen $(LISTEN)
+
+.PHONY: build
+build: ## Builds the sutler binary
+	cargo build --release --locked -p sutler
+
+.PHONY: check
+check: ## Type-checks everything
+	cargo check --workspace --all-targets --locked --profile ci
+
+.PHONY: fmt
+fmt: ## Formats the code
+	cargo fmt --all
+
+.PHONY: lint
+lint: ## Formatting, clippy, docs, dependencies, crate arrows: no warnings
+	@$(TIMED) fmt cargo fmt --all --check
+	@$(TIMED) clippy cargo clippy --workspace --all-targets --locked --profile ci -- -D warnings
+	@$(TIMED) doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items --profile ci
+	@$(TIMED) arrows cargo run -q --locked --profile ci -p xtask -- arrows
+	@$(TIMED) sizes cargo run -q --locked --profile ci -p xtask -- sizes
+	@$(TIMED) words cargo run -q --locked --profile ci -p xtask -- words
+	@$(TIMED) deny ./hack/deny.sh
+
+.PHONY: peers
+peers: ## Builds or finds the real servers and clients that tests compare with
+	@$(TIMED) peers ./hack/peers.sh
+
+.PHONY: test
+test: peers lint ## Everything that CI runs
+	@$(TIMED) build cargo build --workspace --all-targets --locked --profile ci
+	@$(TIMED) tests cargo test --workspace --locked --profile ci
+	@$(TIMED) --summary
+
+.PHONY: test-long
+test-long: peers ## The long kills, searches and fuzzing
+	@$(TIMED) kills env SUTLER_KILL_ROUNDS=200 cargo test --workspace --locked --profile ci kill
+	@$(TIMED) random env SUTLER_RANDOM_SEEDS=200 cargo test --locked --profile ci -p sutler-parity random
+	@$(TIMED) fuzz ./hack/fuzz.sh
+	@$(TIMED) --summary
+
+.PHONY: bench
+bench: peers ## Speed beside the real pair, as ratios
+	./hack/bench.sh
+
+.PHONY: coverage
+coverage: ## Line coverage of the fast tests
+	./hack/coverage.sh

@@ -1,0 +1,260 @@
+//! Labels, annotations, finalizers, condition types, reasons and stages, each spelt once.
+
+/// The name under which Sutler's controllers own fields and record events.
+pub const MANAGER: &str = "sutler";
+
+/// Labels on our objects, and on the machines and nodes that belong to them.
+pub mod labels {
+    /// `true` on what an autoscaler of this family manages: NodeGroups, VPSieNodes, Nodes.
+    pub const MANAGED: &str = "autoscaler.vpsie.com/managed";
+    /// The NodeGroup that a VPSieNode or Node belongs to.
+    pub const NODE_GROUP: &str = "autoscaler.vpsie.com/nodegroup";
+    /// The VPSieNode that claims a Node.
+    pub const VPSIE_NODE: &str = "autoscaler.vpsie.com/vpsienode";
+    /// The data centre of a Node.
+    pub const DATACENTER: &str = "autoscaler.vpsie.com/datacenter";
+    /// The size of a Node.
+    pub const OFFERING: &str = "autoscaler.vpsie.com/offering";
+    /// `true` on a Node that must not be removed to save costs.
+    pub const SCALE_DOWN_DISABLED: &str = "autoscaler.vpsie.com/scale-down-disabled";
+    /// `true` on a VirtualMachine whose machine was there before its record.
+    pub const ADOPTED: &str = "virtrigaud.io/adopted";
+    /// The machine that a VirtualMachine was copied from.
+    pub const CLONED_FROM: &str = "virtrigaud.io/cloned-from";
+    /// The VMClone that made a VirtualMachine.
+    pub const CLONE: &str = "virtrigaud.io/clone";
+    /// The machine that a VirtualMachine was moved from.
+    pub const MIGRATED_FROM: &str = "virtrigaud.io/migrated-from";
+    /// The VMMigration that made a VirtualMachine.
+    pub const MIGRATION: &str = "virtrigaud.io/migration";
+    /// What a helper object is part of; see [`COMPONENT_MIGRATION_STORAGE`].
+    pub const COMPONENT: &str = "virtrigaud.io/component";
+    /// The value of [`COMPONENT`] on claims that hold disks on the way.
+    pub const COMPONENT_MIGRATION_STORAGE: &str = "migration-storage";
+    /// The Application that a VirtualMachine belongs to.
+    pub const APPLICATION: &str = "sutler.dev/application";
+    /// The node of that Application.
+    pub const APPLICATION_NODE: &str = "sutler.dev/application-node";
+    /// The VMSet that a VirtualMachine belongs to.
+    pub const VM_SET: &str = "sutler.dev/vmset";
+    /// The revision of the VMSet's template that a VirtualMachine was made from.
+    pub const REVISION: &str = "sutler.dev/revision";
+    /// The VMTemplate that a VirtualMachine was made from.
+    pub const TEMPLATE: &str = "sutler.dev/template";
+    /// The Provider that an object is about.
+    pub const PROVIDER: &str = "sutler.dev/provider";
+}
+
+/// Annotations on our objects.
+pub mod annotations {
+    /// The ownership token: the record's UID and its incarnation. Written before the provider is called.
+    pub const TOKEN: &str = "sutler.dev/token";
+    /// How many machines the record has been given one after the other.
+    pub const INCARNATION: &str = "sutler.dev/incarnation";
+    /// When creation was asked of the provider.
+    pub const CREATE_REQUESTED_AT: &str = "sutler.dev/create-requested-at";
+    /// `true` stops all changes to an object until it is removed.
+    pub const PAUSED: &str = "sutler.dev/paused";
+    /// A time; the machine is restarted once when it changes.
+    pub const RESTART_REQUESTED_AT: &str = "sutler.dev/restart-requested-at";
+    /// `true` takes a record off the books without touching its machine; audited.
+    pub const FORGET: &str = "sutler.dev/forget";
+    /// Who asked for the last change, where it was not Kubernetes.
+    pub const REQUESTED_BY: &str = "sutler.dev/requested-by";
+    /// `true` gives up waiting for a machine that cannot be deleted; audited.
+    pub const FORCE_DELETE: &str = "virtrigaud.io/force-delete";
+    /// `true` on a Provider finds machines without a record.
+    pub const ADOPT_VMS: &str = "virtrigaud.io/adopt-vms";
+    /// Which of them are meant, as JSON.
+    pub const ADOPT_FILTER: &str = "virtrigaud.io/adopt-filter";
+    /// When a move ended.
+    pub const MIGRATION_COMPLETED: &str = "virtrigaud.io/migration-completed";
+    /// The disk that a move brought.
+    pub const IMPORTED_DISK_ID: &str = "virtrigaud.io/imported-disk-id";
+    /// The checksum of that disk.
+    pub const DISK_CHECKSUM: &str = "virtrigaud.io/disk-checksum";
+    /// `true` once creation of a node was asked of the platform.
+    pub const CREATION_REQUESTED: &str = "autoscaler.vpsie.com/creation-requested";
+    /// When it was; the clock of discovery.
+    pub const CREATION_REQUESTED_AT: &str = "autoscaler.vpsie.com/creation-requested-at";
+    /// Why a node was created: metrics, manual, rebalance or initial.
+    pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
+    /// VPSie's ID of a node's machine.
+    pub const VPS_ID: &str = "autoscaler.vpsie.com/vps-id";
+    /// `true` keeps a node from being removed.
+    pub const PROTECTED: &str = "autoscaler.vpsie.com/protected";
+    /// `disabled` keeps a node from being removed to save costs.
+    pub const SCALE_DOWN: &str = "autoscaler.vpsie.com/scale-down";
+    /// Hours in which a node may be removed, as `HH:MM-HH:MM`.
+    pub const SCALE_DOWN_ALLOWED_HOURS: &str = "autoscaler.vpsie.com/scale-down-allowed-hours";
+    /// When the drain of a node began.
+    pub const DRAIN_START_TIME: &str = "autoscaler.vpsie.com/drain-start-time";
+    /// How the drain of a node goes.
+    pub const DRAIN_STATUS: &str = "autoscaler.vpsie.com/drain-status";
+}
+
+/// Finalizers: each comes off only after absence was observed.
+pub mod finalizers {
+    /// On a VirtualMachine.
+    pub const VIRTUAL_MACHINE: &str = "virtualmachine.infra.virtrigaud.io/finalizer";
+    /// On a VMSnapshot.
+    pub const VM_SNAPSHOT: &str = "snapshot.infra.virtrigaud.io/finalizer";
+    /// On a VMClone.
+    pub const VM_CLONE: &str = "clone.infra.virtrigaud.io/finalizer";
+    /// On a VMMigration.
+    pub const VM_MIGRATION: &str = "vmmigration.infra.virtrigaud.io/finalizer";
+    /// On a NodeGroup.
+    pub const NODE_GROUP: &str = "nodegroup.autoscaler.vpsie.com/finalizer";
+    /// On a VPSieNode.
+    pub const VPSIE_NODE: &str = "vpsienode.autoscaler.vpsie.com/finalizer";
+    /// On an Application.
+    pub const APPLICATION: &str = "application.sutler.dev/finalizer";
+    /// On an Operation that is being carried out.
+    pub const OPERATION: &str = "operation.sutler.dev/finalizer";
+}
+
+/// Types of conditions.
+pub mod condition_types {
+    /// The summary of all others.
+    pub const READY: &str = "Ready";
+    /// Work is under way (read by kstatus).
+    pub const RECONCILING: &str = "Reconciling";
+    /// Work has come to a halt that only a person can end (read by kstatus).
+    pub const STALLED: &str = "Stalled";
+    /// Changes are held back on request.
+    pub const PAUSED: &str = "Paused";
+    /// A machine is being made.
+    pub const PROVISIONING: &str = "Provisioning";
+    /// A machine is being changed.
+    pub const RECONFIGURING: &str = "Reconfiguring";
+    /// An object is on its way out.
+    pub const DELETING: &str = "Deleting";
+    /// A snapshot is being taken.
+    pub const CREATING: &str = "Creating";
+    /// A snapshot is past its time.
+    pub const EXPIRED: &str = "Expired";
+    /// A policy was checked.
+    pub const VALIDATED: &str = "Validated";
+    /// A policy disagrees with another one.
+    pub const CONFLICTS: &str = "Conflicts";
+    /// All providers can keep a policy.
+    pub const SUPPORTED: &str = "Supported";
+    /// A provider's runtime is up.
+    pub const PROVIDER_RUNTIME_READY: &str = "ProviderRuntimeReady";
+    /// A provider answers.
+    pub const PROVIDER_AVAILABLE: &str = "ProviderAvailable";
+    /// How the connection to a provider is secured.
+    pub const TLS_CONFIGURED: &str = "TLSConfigured";
+    /// A provider told what it can do.
+    pub const CAPABILITIES_REPORTED: &str = "CapabilitiesReported";
+    /// A set comes closer to what is wanted.
+    pub const PROGRESSING: &str = "Progressing";
+    /// A set cannot make or remove a machine.
+    pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+    /// A set replaces its machines.
+    pub const UPDATE_IN_PROGRESS: &str = "UpdateInProgress";
+    /// A set or group changes its size.
+    pub const SCALING: &str = "Scaling";
+    /// A group cannot shrink.
+    pub const AT_MIN_CAPACITY: &str = "AtMinCapacity";
+    /// A group cannot grow.
+    pub const AT_MAX_CAPACITY: &str = "AtMaxCapacity";
+    /// Something went wrong.
+    pub const ERROR: &str = "Error";
+    /// A node's machine runs.
+    pub const VPS_READY: &str = "VPSReady";
+    /// A node has joined its cluster.
+    pub const NODE_JOINED: &str = "NodeJoined";
+    /// A node takes pods.
+    pub const NODE_READY: &str = "NodeReady";
+    /// An agent is connected.
+    pub const CONNECTED: &str = "Connected";
+}
+
+/// Reasons of conditions and events.
+pub mod reasons {
+    /// The kind or field has no controller yet; the message names it.
+    pub const NOT_YET_SERVED: &str = "NotYetServed";
+    /// Everything is as wanted.
+    pub const READY: &str = "Ready";
+    /// Nothing has been looked at yet.
+    pub const PENDING: &str = "Pending";
+    /// Something else must come first.
+    pub const WAITING: &str = "Waiting";
+    /// A referred object is not there.
+    pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
+    /// Changes are held back on request.
+    pub const PAUSED: &str = "Paused";
+    /// The object is on its way out.
+    pub const DELETING: &str = "Deleting";
+    /// A machine whose ID was not told did not show up in time.
+    pub const DISCOVERY_TIMEOUT: &str = "DiscoveryTimeout";
+    /// The request can never work.
+    pub const INVALID: &str = "Invalid";
+    /// The platform refused us.
+    pub const DENIED: &str = "Denied";
+    /// What was named is not there.
+    pub const NOT_FOUND: &str = "NotFound";
+    /// It exists already, or is in the wrong state.
+    pub const CONFLICT: &str = "Conflict";
+    /// The platform cannot do it.
+    pub const UNSUPPORTED: &str = "Unsupported";
+    /// Capacity or quota is used up.
+    pub const EXHAUSTED: &str = "Exhausted";
+    /// The platform cannot be reached; nothing was applied.
+    pub const UNAVAILABLE: &str = "Unavailable";
+    /// A change was sent and its outcome is not known.
+    pub const INDETERMINATE: &str = "Indeterminate";
+    /// The platform tried and failed.
+    pub const FAILED: &str = "Failed";
+    /// An error of ours.
+    pub const INTERNAL: &str = "Internal";
+    /// A provider's TLS settings are missing.
+    pub const TLS_BLOCK_MISSING: &str = "TLSBlockMissing";
+    /// A provider's TLS is switched off on purpose.
+    pub const TLS_EXPLICITLY_DISABLED: &str = "ExplicitlyDisabled";
+    /// A provider's TLS settings name no Secret.
+    pub const TLS_SECRET_REF_MISSING: &str = "SecretRefMissing";
+    /// A provider's TLS is on.
+    pub const TLS_ENABLED: &str = "Enabled";
+    /// A group has replaced as many failed nodes as it may.
+    pub const TOO_MANY_FAILURES: &str = "TooManyFailures";
+    /// VPSie's API answered with an error.
+    pub const VPSIE_API_ERROR: &str = "VPSieAPIError";
+    /// A machine took too long to be made.
+    pub const PROVISIONING_TIMEOUT: &str = "ProvisioningTimeout";
+    /// The platform has no room left.
+    pub const CAPACITY_LIMIT_REACHED: &str = "CapacityLimitReached";
+    /// A node took too long to join.
+    pub const JOINING_TIMEOUT: &str = "JoiningTimeout";
+    /// A node is not in its cluster.
+    pub const NODE_NOT_FOUND: &str = "NodeNotFound";
+    /// Pods did not leave a node.
+    pub const DRAIN_FAILED: &str = "DrainFailed";
+    /// A Node could not be deleted.
+    pub const NODE_DELETE_FAILED: &str = "NodeDeleteFailed";
+    /// A machine could not be deleted.
+    pub const VPS_DELETE_FAILED: &str = "VPSDeleteFailed";
+    /// A failed record was kept as long as it should be.
+    pub const TTL_EXPIRED: &str = "TTLExpired";
+}
+
+/// Stages of making a machine, in their order, the same everywhere a person looks.
+pub mod stages {
+    /// The machine is made from its template.
+    pub const CLONE_TEMPLATE: &str = "clone_template";
+    /// It gets its CPU, memory, disks and cards.
+    pub const CONFIGURE_VM: &str = "configure_vm";
+    /// It is switched on.
+    pub const START_VM: &str = "start_vm";
+    /// It is expected on the network.
+    pub const WAIT_NETWORK: &str = "wait_network";
+    /// Commands run in it.
+    pub const POST_PROVISION: &str = "post_provision";
+    /// Its record is completed.
+    pub const REGISTER: &str = "register";
+
+    /// All of them, in their order.
+    pub const ALL: [&str; 6] =
+        [CLONE_TEMPLATE, CONFIGURE_VM, START_VM, WAIT_NETWORK, POST_PROVISION, REGISTER];
+}

@@ -1,0 +1,38 @@
+//! The built-in Kubernetes kinds that the embedded API server serves, as data and pure functions.
+//!
+//! The table in [`kinds`] says which there are; `data/` holds the facts about their fields (written
+//! by `tools/generate`); the rest of the crate is what the API does with their objects: reading
+//! them ([`decode`], [`decode_protobuf`]), defaults, the changes that each kind makes on create and
+//! update, validation, field selectors and tables.
+//!
+//! An object passes through `decode` → [`apply_defaults`] → [`admit_create`] → [`prepare_for_create`] or
+//! [`prepare_for_update`] → [`validate_create`] or [`validate_update`].
+
+mod admission;
+mod decode;
+mod defaults;
+mod event;
+mod image;
+mod json;
+mod kind;
+mod print;
+mod protobuf;
+mod quantity;
+mod schema;
+mod select;
+mod strategy;
+mod time;
+mod types;
+mod validate;
+
+pub use admission::admit_create;
+pub use decode::{DecodeError, decode};
+pub use defaults::apply_defaults;
+pub use event::{event_from_v1, event_to_v1};
+pub use kind::{Kind, Role, Scope, Subresource, kinds, lookup, reviews};
+pub use print::{Column, cells, columns, row_conditions};
+pub use protobuf::{ProtobufError, decode_protobuf};
+pub use schema::{definitions, definitions_v2};
+pub use select::{field_value, selectable_fields, unsupported_field};
+pub use strategy::{needs_cluster_ip, prepare_for_create, prepare_for_update};
+pub use validate::{validate_create, validate_update};

@@ -1,0 +1,405 @@
+//! The real kube-apiserver with etcd and, where wanted, the controllers of
+//! kube-controller-manager that clients rely on.
+//!
+//! The programs come from the cache that `hack/peers.sh` fills. They are children of a small
+//! supervising shell that ends them when its standard input closes: however this process ends,
+//! nothing is left running, and the API server always goes before etcd.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+
+use crate::target::{Compact, Https, TOY_CRDS, Target, USERS, runtime};
+
+/// The version of the real server, as `hack/peers.sh` builds it.
+pub const VERSION: &str = "1.36.3";
+
+/// The version of its store, as `hack/peers.sh` builds it.
+pub const ETCD_VERSION: &str = "3.6.8";
+
+const READY_WITHIN: Duration = Duration::from_secs(90);
+/// Between two looks at a server that is starting.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What to start.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// CRDs to apply beside the toy ones, as YAML documents.
+    pub crds: Vec<String>,
+    /// Whether to run the garbage collector, namespace and disruption controllers.
+    pub controllers: bool,
+}
+
+/// A running real server; dropping it ends its processes.
+pub struct Peer {
+    /// `https://127.0.0.1:port`.
+    pub base: String,
+    /// The CA that signed its certificate, in PEM.
+    pub ca: String,
+    /// The CRDs that it did not accept, with its reasons.
+    pub refused: Vec<String>,
+    target: Arc<Https>,
+    stdin: Option<ChildStdin>,
+    supervisor: Child,
+}
+
+impl Peer {
+    /// Starts a server and waits until it serves everything it should.
+    pub fn start(options: &Options) -> Result<Self> {
+        let programs = programs()?;
+        let dir = tempfile::Builder::new().prefix("sutler-peer-").tempdir_in(scratch())?.keep();
+        let (api, etcd, etcd_peer) = free_ports()?;
+        let certificates = certificates()?;
+        write_files(&dir, api, &certificates)?;
+        let mut supervisor = Command::new("/bin/sh")
+            .args(["-c", SUPERVISOR, "peer"])
+            .arg(&dir)
+            .args([&programs.kubernetes, &programs.etcd])
+            .args([api.to_string(), etcd.to_string(), etcd_peer.to_string()])
+            // A group of its own: an interrupt at the terminal must reach it as the end of input.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("the supervising shell")?;
+        let stdin = supervisor.stdin.take();
+        let base = format!("https://127.0.0.1:{api}");
+        let target =
+            Arc::new(Https::new("real", &base, &certificates.ca, Some(etcd_compaction(etcd)))?);
+        let refused = Vec::new();
+        let mut peer = Self { base, ca: certificates.ca, refused, target, stdin, supervisor };
+        peer.refused = peer.ready(options, &dir).with_context(|| tail(&dir))?;
+        Ok(peer)
+    }
+
+    /// The server as a target of cases.
+    pub fn target(&self) -> Arc<dyn Target> {
+        self.target.clone()
+    }
+
+    fn ready(&mut self, options: &Options, dir: &Path) -> Result<Vec<String>> {
+        let target = self.target.clone();
+        let crds = documents(TOY_CRDS)
+            .into_iter()
+            .chain(options.crds.iter().flat_map(|yaml| documents(yaml)))
+            .collect::<Vec<_>>();
+        let refused = runtime().block_on(async {
+            let deadline = Instant::now() + READY_WITHIN;
+            poll(deadline, "readyz", || {
+                let target = &target;
+                async move {
+                    stopped(dir)
+                        || matches!(call(target, "GET", "/readyz", None).await, Ok((200, _)))
+                }
+            })
+            .await?;
+            let mut refused = Vec::new();
+            let mut accepted = Vec::new();
+            for crd in &crds {
+                let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+                let (status, body) = call(&target, "POST", path, Some(crd)).await?;
+                if status == 201 {
+                    accepted.push(crd);
+                } else {
+                    refused.push(format!("{status}: {}", body["message"]));
+                }
+            }
+            for crd in accepted {
+                let path = served_path(crd);
+                poll(deadline, &path, || {
+                    let (target, path) = (&target, &path);
+                    async move { matches!(call(target, "GET", path, None).await, Ok((200, _))) }
+                })
+                .await?;
+            }
+            anyhow::Ok(refused)
+        })?;
+        if options.controllers {
+            // Only now: the garbage collector looks for new kinds every 30 seconds.
+            let stdin = self.stdin.as_mut().context("the supervisor's input")?;
+            stdin.write_all(b"controllers\n").context("the supervisor")?;
+        }
+        Ok(refused)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.supervisor.wait();
+    }
+}
+
+/// The server that all tests of this process share, with the toy CRDs, the project's own and the
+/// controllers; `None`, said once, where its programs are not there.
+pub fn shared() -> Option<&'static Peer> {
+    static SHARED: OnceLock<Option<Peer>> = OnceLock::new();
+    SHARED.get_or_init(start_shared).as_ref()
+}
+
+#[expect(clippy::panic, reason = "a peer that is required and missing must fail the test")]
+fn start_shared() -> Option<Peer> {
+    let required = std::env::var_os("SUTLER_REQUIRE_PEERS").is_some();
+    if let Err(why) = programs() {
+        assert!(!required, "SUTLER_REQUIRE_PEERS is set, and {why:#}");
+        println!("SKIPPED: comparison with the real kube-apiserver: {why:#} (hack/peers.sh)");
+        return None;
+    }
+    let options = Options { crds: project_crds(), controllers: true };
+    match Peer::start(&options) {
+        Ok(peer) => Some(peer),
+        Err(error) => panic!("the real kube-apiserver does not start: {error:#}"),
+    }
+}
+
+/// The folder of the project's own CRDs, read at run time so that the peer needs no other crate.
+fn project_crds() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .unwrap_or_default();
+    files.sort();
+    files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect()
+}
+
+/// The YAML documents of a text as JSON; what is no YAML is left for the server to refuse.
+pub fn documents(yaml: &str) -> Vec<Value> {
+    yaml.split("\n---")
+        .filter_map(|document| serde_saphyr::from_str::<Value>(document).ok())
+        .filter(Value::is_object)
+        .collect()
+}
+
+fn served_path(crd: &Value) -> String {
+    let spec = &crd["spec"];
+    let version = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|version| version["served"] == true)
+        .and_then(|version| version["name"].as_str())
+        .unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("/apis/{}/{version}/{}", text(&spec["group"]), text(&spec["names"]["plural"]))
+}
+
+/// Folders of the cache.
+struct Programs {
+    kubernetes: PathBuf,
+    etcd: PathBuf,
+}
+
+/// Where the cache keeps the programs.
+fn programs() -> Result<Programs> {
+    let cache = match std::env::var_os("SUTLER_CACHE") {
+        Some(cache) => PathBuf::from(cache),
+        None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?)
+            .join(".cache/sutler"),
+    };
+    let kubernetes = cache.join(format!("peers/k8s-{VERSION}"));
+    let etcd = cache.join(format!("peers/etcd-{ETCD_VERSION}"));
+    for (folder, program) in [
+        (&kubernetes, "kube-apiserver"),
+        (&kubernetes, "kube-controller-manager"),
+        (&etcd, "etcd"),
+    ] {
+        if !folder.join(program).is_file() {
+            bail!("{program} is not in the cache");
+        }
+    }
+    Ok(Programs { kubernetes, etcd })
+}
+
+/// Memory where there is a file system in it: etcd syncs every write.
+fn scratch() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    if memory.is_dir() { memory } else { std::env::temp_dir() }
+}
+
+fn free_ports() -> Result<(u16, u16, u16)> {
+    let listeners =
+        [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").and_then(|l| Ok((l.local_addr()?, l))));
+    let [a, b, c] = listeners.map(|l| l.map(|(address, _held)| address.port()));
+    Ok((a?, b?, c?))
+}
+
+struct Certificates {
+    ca: String,
+    server: String,
+    server_key: String,
+    account_key: String,
+    account_public: String,
+}
+
+fn certificates() -> Result<Certificates> {
+    let ca_key = rcgen::KeyPair::generate()?;
+    let mut ca = rcgen::CertificateParams::new(Vec::new())?;
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca_cert = ca.self_signed(&ca_key)?;
+    let issuer = rcgen::Issuer::new(ca, &ca_key);
+    let server_key = rcgen::KeyPair::generate()?;
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let server = rcgen::CertificateParams::new(names)?.signed_by(&server_key, &issuer)?;
+    let account_key = rcgen::KeyPair::generate()?;
+    Ok(Certificates {
+        ca: ca_cert.pem(),
+        server: server.pem(),
+        server_key: server_key.serialize_pem(),
+        account_key: account_key.serialize_pem(),
+        account_public: account_key.public_key_pem(),
+    })
+}
+
+fn write_files(dir: &Path, api: u16, certificates: &Certificates) -> Result<()> {
+    let users: String = USERS
+        .iter()
+        .map(|u| format!("{},{},{},\"{}\"\n", u.token, u.name, u.uid, u.groups.join(",")))
+        .collect();
+    // Health is open to everybody, everything else to nobody without credentials.
+    let authentication = "apiVersion: apiserver.config.k8s.io/v1\n\
+        kind: AuthenticationConfiguration\n\
+        anonymous:\n  enabled: true\n  conditions:\n  - path: /livez\n  - path: /readyz\n  - path: /healthz\n";
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "peer", "cluster": {
+            "server": format!("https://127.0.0.1:{api}"), "certificate-authority": dir.join("ca.crt"),
+        }}],
+        "users": [{"name": "admin", "user": {"token": USERS[0].token}}],
+        "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": "admin"}}],
+        "current-context": "peer",
+    });
+    for (name, text) in [
+        ("tokens.csv", users.as_str()),
+        ("authentication.yaml", authentication),
+        ("kubeconfig", kubeconfig.to_string().as_str()),
+        ("ca.crt", &certificates.ca),
+        ("server.crt", &certificates.server),
+        ("server.key", &certificates.server_key),
+        ("account.key", &certificates.account_key),
+        ("account.pub", &certificates.account_public),
+    ] {
+        std::fs::write(dir.join(name), text).with_context(|| name.to_owned())?;
+    }
+    Ok(())
+}
+
+/// Arguments: folder, those of the programs, the API's port, etcd's two ports. A line on the input
+/// starts the controllers, its end stops everything.
+///
+/// Old pages are read from etcd and not from the server's own copies of the past: those notice a
+/// compaction only after 15 seconds.
+const SUPERVISOR: &str = r#"
+dir=$1 bin=$2 store=$3 api=$4 etcd=$5 peer=$6
+cd "$dir"
+"$store/etcd" --name peer --data-dir "$dir/etcd" \
+  --listen-client-urls "http://127.0.0.1:$etcd" --advertise-client-urls "http://127.0.0.1:$etcd" \
+  --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
+  --initial-cluster "peer=http://127.0.0.1:$peer" --log-level error </dev/null >etcd.log 2>&1 &
+store=$!
+"$bin/kube-apiserver" --etcd-servers "http://127.0.0.1:$etcd" --secure-port "$api" \
+  --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --cert-dir "$dir" \
+  --tls-cert-file server.crt --tls-private-key-file server.key --client-ca-file ca.crt \
+  --service-account-issuer https://peer --service-account-key-file account.pub \
+  --service-account-signing-key-file account.key --authorization-mode RBAC \
+  --token-auth-file tokens.csv --authentication-config authentication.yaml \
+  --service-cluster-ip-range 10.96.0.0/16 --disable-admission-plugins ServiceAccount \
+  --etcd-compaction-interval 0 \
+  --feature-gates ListFromCacheSnapshot=false </dev/null >apiserver.log 2>&1 &
+server=$!
+controllers=
+while read -r _; do
+  "$bin/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false --secure-port 0 \
+    --controllers garbage-collector-controller,namespace-controller,disruption-controller \
+    </dev/null >controllers.log 2>&1 &
+  controllers=$!
+done
+kill -KILL $server $controllers
+wait $server $controllers
+kill -KILL $store
+wait $store
+rm -rf "$dir"
+"#;
+
+fn etcd_compaction(port: u16) -> Compact {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    Arc::new(move |version| -> BoxFuture<'static, Result<()>> {
+        let client = client.clone();
+        Box::pin(async move {
+            let body = json!({"revision": version.to_string(), "physical": true}).to_string();
+            let request = Request::post(format!("http://127.0.0.1:{port}/v3/kv/compaction"))
+                .body(Full::new(Bytes::from(body)))?;
+            let response = client.request(request).await?;
+            anyhow::ensure!(response.status() == 200, "etcd answers {}", response.status());
+            response.into_body().collect().await?;
+            Ok(())
+        })
+    })
+}
+
+async fn call(
+    target: &Https,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<(u16, Value)> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("authorization", format!("Bearer {}", USERS[0].token));
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    let response = target.send(request.body(bytes)?).await?;
+    let status = response.status().as_u16();
+    let bytes = match response.into_body().collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => bail!("the body broke off: {error}"),
+    };
+    Ok((status, serde_json::from_slice(&bytes).unwrap_or_default()))
+}
+
+async fn poll<F: Future<Output = bool>>(
+    deadline: Instant,
+    what: &str,
+    look: impl Fn() -> F,
+) -> Result<()> {
+    while !look().await {
+        if Instant::now() > deadline {
+            bail!("{what} is not there after {} s", READY_WITHIN.as_secs());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}
+
+fn tail(dir: &Path) -> String {
+    let log = std::fs::read_to_string(dir.join("apiserver.log")).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().rev().take(8).collect();
+    format!("apiserver.log ends with:\n{}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+}
+
+/// Whether the API server has given up, so that nobody waits for it in vain.
+fn stopped(dir: &Path) -> bool {
+    std::fs::read_to_string(dir.join("apiserver.log"))
+        .is_ok_and(|log| log.contains("\"command failed\""))
+}

@@ -1,0 +1,1 @@
+//! Operation sequences made from a seed.

@@ -1,0 +1,49 @@
+//! Strict decoding of request bodies, with the words of the API for what is wrong.
+
+use serde_json::Value;
+
+mod json;
+mod yaml;
+
+/// How deep a body may be nested. Far more than any object needs, and less than the limit of
+/// `serde_json`, so that what was accepted can be read back.
+pub const MAX_DEPTH: usize = 100;
+
+/// A decoded body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The value; of duplicate keys the last one counts.
+    pub value: Value,
+    /// Paths of duplicate keys: `spec.x`.
+    pub duplicates: Vec<String>,
+    /// What strict decoding says of the duplicates: `duplicate field "spec.x"`.
+    pub strict_errors: Vec<String>,
+}
+
+/// Why a body cannot be decoded; the text is part of the message of the 400 answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DecodeError(pub String);
+
+/// Decodes JSON. Integers that fit stay integers; other numbers are floats, also whole ones:
+/// [`crate::prune::coerce`] makes integers of those.
+pub fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let (value, duplicates) = json::decode(bytes)?;
+    let strict_errors =
+        duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    Ok(Decoded { value, duplicates, strict_errors })
+}
+
+/// Decodes the first YAML document, with the scalars of YAML 1.1: a bare `yes` or `on` is true.
+pub fn yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    yaml::decode(bytes)
+}
+
+/// The integer that a float is, if JSON carries it exactly.
+pub(crate) fn whole(float: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Forms of bodies: what a request is sent in, and what its answer may be.
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::Value;
+use sutler_schema::decode;
+
+use crate::status::ApiError;
+
+/// The largest body, as the real server has it.
+pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// What the real server lists when it refuses a body's type.
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// Reads a whole body, within the limit.
+pub(crate) async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    let limited = Limited::new(body.map_err(|e| e.to_string()), BODY_LIMIT);
+    match limited.collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(e) if e.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
+        Err(e) => Err(ApiError::bad_request(format!("the body could not be read: {e}"))),
+    }
+}
+
+/// The media type of a body, without parameters and in lower case.
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// A body that was understood.
+pub(crate) struct Decoded {
+    pub(crate) value: Value,
+    /// What strict decoding has against it so far.
+    pub(crate) findings: Vec<String>,
+}
+
+/// Decodes an object's body by its type.
+pub(crate) fn decode_object(headers: &HeaderMap, body: &[u8]) -> Result<Decoded, ApiError> {
+    match content_type(headers).as_str() {
+        "" | "application/json" | "*/*" | "application/*" => from_json(body),
+        "application/yaml" => from_yaml(body),
+        "application/vnd.kubernetes.protobuf" => {
+            let value = sutler_builtin::decode_protobuf(body)
+                .map_err(|e| ApiError::bad_request(e.to_string()))?;
+            Ok(Decoded { value, findings: Vec::new() })
+        }
+        _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+/// Decodes JSON.
+pub(crate) fn from_json(body: &[u8]) -> Result<Decoded, ApiError> {
+    decode::json(body).map(decoded).map_err(|e| ApiError::bad_request(e.to_string()))
+}
+
+/// Decodes YAML (or JSON, which is YAML).
+pub(crate) fn from_yaml(body: &[u8]) -> Result<Decoded, ApiError> {
+    decode::yaml(body).map(decoded).map_err(|e| ApiError::bad_request(e.to_string()))
+}
+
+fn decoded(decoded: decode::Decoded) -> Decoded {
+    let findings =
+        decoded.duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    Decoded { value: decoded.value, findings }
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The object or list itself.
+    Plain,
+    /// `meta.k8s.io/v1 Table`, as kubectl prints.
+    Table,
+    /// `meta.k8s.io/v1 PartialObjectMetadata` or its list.
+    Partial,
+}
+
+/// Picks the form from `Accept`: the first clause that can be served.
+pub(crate) fn accept(headers: &HeaderMap) -> Result<Form, ApiError> {
+    let mut any = false;
+    for value in headers.get_all(header::ACCEPT) {
+        let Ok(text) = value.to_str() else { continue };
+        for clause in text.split(',').map(str::trim).filter(|c| !c.is_empty()) {
+            any = true;
+            if let Some(form) = clause_form(clause) {
+                return Ok(form);
+            }
+        }
+    }
+    if any { Err(ApiError::not_acceptable(ACCEPTED)) } else { Ok(Form::Plain) }
+}
+
+fn clause_form(clause: &str) -> Option<Form> {
+    let mut parts = clause.split(';').map(str::trim);
+    let media = parts.next()?.to_ascii_lowercase();
+    if !matches!(media.as_str(), "application/json" | "*/*" | "application/*") {
+        return None;
+    }
+    let params: Vec<(&str, &str)> = parts.filter_map(|p| p.split_once('=')).collect();
+    let param = |key: &str| params.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
+    match (param("as"), param("g"), param("v")) {
+        (None, _, _) => Some(Form::Plain),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table),
+        (
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
+            Some("meta.k8s.io"),
+            Some("v1"),
+        ) => Some(Form::Partial),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_servable_clause_wins() {
+        let form = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            self::accept(&headers).ok()
+        };
+        assert_eq!(accept(&HeaderMap::new()).unwrap(), Form::Plain);
+        assert_eq!(form("application/json"), Some(Form::Plain));
+        assert_eq!(
+            form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
+            Some(Form::Table)
+        );
+        assert_eq!(
+            form("application/json;as=Table;v=v9;g=meta.k8s.io, application/json"),
+            Some(Form::Plain)
+        );
+        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json"), Some(Form::Plain));
+        assert_eq!(form("text/html"), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Tables for `kubectl get`, and metadata-only answers.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use crate::{
+    object,
+    registry::{Column, Flavor, Resource},
+    time,
+};
+
+/// What each row carries beside its cells (`includeObject`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    pub(crate) fn parse(text: Option<&str>) -> Self {
+        match text {
+            Some("None") => Self::None,
+            Some("Object") => Self::Object,
+            _ => Self::Metadata,
+        }
+    }
+}
+
+/// A table of one object.
+pub(crate) fn of_object(
+    resource: &Resource,
+    object: &Value,
+    include: Include,
+    now: SystemTime,
+    headers: bool,
+) -> Value {
+    let metadata = json!({"resourceVersion": object::meta_str(object, "resourceVersion")});
+    let rows = vec![row(resource, object, include, now)];
+    table(resource, metadata, rows, headers)
+}
+
+/// A table of many.
+pub(crate) fn of_objects<'a>(
+    resource: &Resource,
+    metadata: Value,
+    objects: impl Iterator<Item = &'a Value>,
+    include: Include,
+    now: SystemTime,
+) -> Value {
+    let rows = objects.map(|object| row(resource, object, include, now)).collect();
+    table(resource, metadata, rows, true)
+}
+
+fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
+    let columns = if headers { columns(resource) } else { Value::Null };
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "columnDefinitions": columns, "rows": rows,
+    })
+}
+
+fn columns(resource: &Resource) -> Value {
+    match &resource.flavor {
+        Flavor::Builtin(kind) => sutler_builtin::columns(kind)
+            .iter()
+            .map(|c| {
+                json!({
+                    "name": c.name, "type": c.ty, "format": c.format,
+                    "description": c.description, "priority": c.priority,
+                })
+            })
+            .collect(),
+        Flavor::Custom(custom) => {
+            let name = json!({
+                "name": "Name", "type": "string", "format": "name", "description": NAME,
+                "priority": 0,
+            });
+            let rest = custom.columns.iter().map(|c| {
+                json!({
+                    "name": c.name, "type": c.ty, "format": c.format,
+                    "description": c.description, "priority": c.priority,
+                })
+            });
+            std::iter::once(name).chain(rest).collect()
+        }
+    }
+}
+
+/// The wire's description of a name column.
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, \
+                    although some resources may allow a client to request the generation of an \
+                    appropriate name automatically. Name is primarily intended for creation \
+                    idempotence and configuration definition. Cannot be updated. More info: \
+                    https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+fn row(resource: &Resource, object: &Value, include: Include, now: SystemTime) -> Value {
+    let cells: Vec<Value> = match &resource.flavor {
+        Flavor::Builtin(kind) => sutler_builtin::cells(kind, object, now.into()),
+        Flavor::Custom(custom) => {
+            let name = Value::String(object::name(object).into());
+            let rest = custom.columns.iter().map(|column| cell(column, object, now));
+            std::iter::once(name).chain(rest).collect()
+        }
+    };
+    let mut row = json!({"cells": cells});
+    match include {
+        Include::None => row["object"] = Value::Null,
+        Include::Metadata => row["object"] = partial(object),
+        Include::Object if resource.converted => {
+            row["object"] = sutler_builtin::event_to_v1(object.clone());
+        }
+        Include::Object => row["object"] = object.clone(),
+    }
+    if let Some(kind) = resource.builtin() {
+        let conditions = sutler_builtin::row_conditions(kind, object);
+        if !conditions.is_empty() {
+            row["conditions"] = conditions.into();
+        }
+    }
+    row
+}
+
+fn cell(column: &Column, object: &Value, now: SystemTime) -> Value {
+    let found = column.path.find(object);
+    let Some(value) = found.first() else { return Value::Null };
+    match (column.ty.as_str(), value) {
+        (_, Value::Null) if column.ty != "string" => Value::Null,
+        ("integer", Value::Number(n)) => match n.as_i64() {
+            Some(n) => n.into(),
+            None => n.as_f64().map_or(Value::Null, |f| (f as i64).into()),
+        },
+        ("number" | "boolean", value @ (Value::Number(_) | Value::Bool(_))) => (*value).clone(),
+        ("date", Value::String(text)) => match time::parse(text) {
+            Some(then) => {
+                let age = now.duration_since(then).unwrap_or_default();
+                time::human(age).into()
+            }
+            None => "<invalid>".into(),
+        },
+        // A list column shows all its items, not the first alone.
+        ("string", _) if found.len() > 1 => {
+            found.iter().map(|v| text(v)).collect::<Vec<_>>().join(",").into()
+        }
+        ("string", value) => text(value).into(),
+        _ => Value::Null,
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "<nil>".into(),
+        other => other.to_string(),
+    }
+}
+
+/// `PartialObjectMetadata` of an object.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
+/// `PartialObjectMetadataList` of many.
+pub(crate) fn partial_list<'a>(
+    metadata: Value,
+    objects: impl Iterator<Item = &'a Value>,
+) -> Value {
+    json!({
+        "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata, "items": objects.map(partial).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,202 @@
+//! What a request asks for: path and query, taken apart once.
+
+use std::borrow::Cow;
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use crate::status::ApiError;
+
+/// A request's target in the terms of Kubernetes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the
+    /// lower-case method for other paths.
+    pub verb: &'static str,
+    /// Whether the path is that of a resource.
+    pub is_resource: bool,
+    /// The whole path.
+    pub path: String,
+    /// API group; empty is core.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural name.
+    pub resource: String,
+    /// `status`, `scale` …
+    pub subresource: String,
+    /// Namespace; for a namespace object, its own name.
+    pub namespace: String,
+    /// Object name.
+    pub name: String,
+    /// More path than a resource has.
+    pub excess: bool,
+}
+
+impl RequestInfo {
+    /// Takes a path apart.
+    pub fn parse(method: &Method, path: &str, query: &Query) -> Self {
+        let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
+        let parts: Vec<Cow<'_, str>> = path
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(|part| percent_decode_str(part).decode_utf8_lossy())
+            .collect();
+        let rest = match parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().as_slice() {
+            ["api", version, _, ..] => {
+                info.version = (*version).to_owned();
+                2
+            }
+            ["apis", group, version, _, ..] => {
+                info.group = (*group).to_owned();
+                info.version = (*version).to_owned();
+                3
+            }
+            _ => return info,
+        };
+        info.is_resource = true;
+        info.resource_parts(&parts[rest..]);
+        info.verb = match *method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if info.name.is_empty() => "deletecollection",
+            Method::DELETE => "delete",
+            _ if query.flag("watch") && info.subresource.is_empty() => "watch",
+            _ if info.name.is_empty() => "list",
+            _ => "get",
+        };
+        info
+    }
+
+    fn resource_parts(&mut self, parts: &[Cow<'_, str>]) {
+        let part = |n: usize| parts.get(n).map(|p| p.clone().into_owned()).unwrap_or_default();
+        let mut at = 0;
+        if part(0) == "namespaces" && !part(1).is_empty() {
+            self.namespace = part(1);
+            let own = parts.len() == 2 || matches!(part(2).as_str(), "status" | "finalize");
+            if !own {
+                at = 2;
+            }
+        }
+        self.resource = part(at);
+        self.name = part(at + 1);
+        self.subresource = part(at + 2);
+        self.excess = parts.len() > at + 3;
+    }
+}
+
+fn plain_verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "get",
+        "HEAD" => "head",
+        "POST" => "post",
+        "PUT" => "put",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        "OPTIONS" => "options",
+        _ => "other",
+    }
+}
+
+/// A query, decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Takes a query apart.
+    pub fn parse(text: Option<&str>) -> Self {
+        let decode = |text: &str| {
+            let text = text.replace('+', " ");
+            percent_decode_str(&text).decode_utf8_lossy().into_owned()
+        };
+        let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode(key), decode(value))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a key; absent and empty are the same.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+        found.filter(|v| !v.is_empty())
+    }
+
+    /// Whether a key is there at all.
+    pub fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|(k, _)| k == key)
+    }
+
+    /// All values of a key.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// A boolean, as the real server reads them: `false` and `0` are false, anything else is true.
+    pub fn flag(&self, key: &str) -> bool {
+        match self.0.iter().find(|(k, _)| k == key) {
+            None => false,
+            Some((_, value)) => !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"),
+        }
+    }
+
+    /// A whole number.
+    pub fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        let number = text.parse().map_err(|_| {
+            ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        })?;
+        Ok(Some(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(method: Method, target: &str) -> (String, RequestInfo) {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let info = RequestInfo::parse(&method, path, &Query::parse(Some(query)));
+        let text = format!(
+            "{} g={} v={} r={} s={} ns={} n={}",
+            info.verb, info.group, info.version, info.resource, info.subresource, info.namespace,
+            info.name
+        );
+        (text, info)
+    }
+
+    #[test]
+    fn paths_are_taken_apart_as_the_real_server_does() {
+        for (method, path, expected) in [
+            (Method::GET, "/api/v1/pods", "list g= v=v1 r=pods s= ns= n="),
+            (Method::GET, "/api/v1/namespaces/a/pods?watch=1", "watch g= v=v1 r=pods s= ns=a n="),
+            (Method::GET, "/api/v1/namespaces/a", "get g= v=v1 r=namespaces s= ns=a n=a"),
+            (Method::PUT, "/api/v1/namespaces/a/finalize", "update g= v=v1 r=namespaces s=finalize ns=a n=a"),
+            (Method::DELETE, "/apis/x.io/v1/things", "deletecollection g=x.io v=v1 r=things s= ns= n="),
+            (Method::PATCH, "/apis/x.io/v1/namespaces/b/things/c/status", "patch g=x.io v=v1 r=things s=status ns=b n=c"),
+            (Method::POST, "/api/v1/namespaces", "create g= v=v1 r=namespaces s= ns= n="),
+            (Method::GET, "/apis/x.io/v1/things/a%20b", "get g=x.io v=v1 r=things s= ns= n=a b"),
+        ] {
+            assert_eq!(info(method, path).0, expected, "{path}");
+        }
+        assert!(!info(Method::GET, "/apis/x.io/v1").1.is_resource);
+        assert!(info(Method::GET, "/api/v1/namespaces/a/pods/b/c/d").1.excess);
+    }
+
+    #[test]
+    fn queries_are_decoded() {
+        let query = Query::parse(Some("a=1%2C2&b&c=x+y&c=z&watch=0"));
+        assert_eq!(query.get("a"), Some("1,2"));
+        assert_eq!(query.get("b"), None);
+        assert!(query.has("b"));
+        assert_eq!(query.all("c").collect::<Vec<_>>(), ["x y", "z"]);
+        assert!(!query.flag("watch"));
+        assert!(query.flag("b"));
+        assert!(Query::parse(Some("limit=x")).number("limit").is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! Questions about oneself and others: who am I, may I, what may I.
+
+use serde_json::{Value, json};
+use sutler_builtin::{Kind, reviews};
+
+use crate::{
+    auth::{User, rbac::Attributes},
+    negotiate,
+    status::ApiError,
+    write::Ctx,
+};
+
+/// The review kind of a path.
+pub(crate) fn find(group: &str, version: &str, resource: &str) -> Option<&'static Kind> {
+    reviews().iter().find(|k| k.group == group && k.version == version && k.plural == resource)
+}
+
+/// Answers a review.
+pub(crate) async fn answer(
+    ctx: &Ctx<'_>,
+    kind: &'static Kind,
+    body: &[u8],
+) -> Result<Value, ApiError> {
+    let mut review = negotiate::decode_object(ctx.headers, body)?.value;
+    if !review.is_object() {
+        return Err(ApiError::bad_request(format!("the body must be a {}", kind.kind)));
+    }
+    review["apiVersion"] = kind.api_version().into();
+    review["kind"] = kind.kind.into();
+    if review.get("metadata").is_none() {
+        review["metadata"] = json!({});
+    }
+    match kind.kind {
+        "SelfSubjectReview" => {
+            review["status"] = json!({"userInfo": user_info(ctx.user)});
+            review["metadata"]["creationTimestamp"] = ctx.inner.timestamp().into();
+        }
+        "SelfSubjectRulesReview" => {
+            let namespace = text(&review, "/spec/namespace");
+            if namespace.is_empty() {
+                return Err(ApiError::bad_request("no namespace on request"));
+            }
+            let policy = ctx.inner.policy.get(ctx.inner).await?;
+            review["status"] = policy.1.rules_for(ctx.user, namespace).review_status();
+        }
+        "SelfSubjectAccessReview" => {
+            let user = ctx.user.clone();
+            review["status"] = decide(ctx, &user, &review).await?;
+        }
+        // SubjectAccessReview and LocalSubjectAccessReview.
+        _ => {
+            let groups = review.pointer("/spec/groups").and_then(Value::as_array);
+            let user = User {
+                name: text(&review, "/spec/user").to_owned(),
+                uid: text(&review, "/spec/uid").to_owned(),
+                groups: groups
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+                ..User::default()
+            };
+            review["status"] = decide(ctx, &user, &review).await?;
+        }
+    }
+    Ok(review)
+}
+
+async fn decide(ctx: &Ctx<'_>, user: &User, review: &Value) -> Result<Value, ApiError> {
+    let spec = &review["spec"];
+    let attributes = match (spec.get("resourceAttributes"), spec.get("nonResourceAttributes")) {
+        (Some(_), None) => Attributes {
+            version: text(review, "/spec/resourceAttributes/version"),
+            subresource: text(review, "/spec/resourceAttributes/subresource"),
+            namespace: text(review, "/spec/resourceAttributes/namespace"),
+            name: text(review, "/spec/resourceAttributes/name"),
+            ..Attributes::resource(
+                user,
+                text(review, "/spec/resourceAttributes/verb"),
+                text(review, "/spec/resourceAttributes/group"),
+                text(review, "/spec/resourceAttributes/resource"),
+            )
+        },
+        (None, Some(_)) => Attributes::path(
+            user,
+            text(review, "/spec/nonResourceAttributes/verb"),
+            text(review, "/spec/nonResourceAttributes/path"),
+        ),
+        _ => {
+            let kind = review["kind"].as_str().unwrap_or_default();
+            let error = sutler_schema::error::FieldError::invalid(
+                "spec.resourceAttributes",
+                Value::Null,
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+            );
+            let gk = crate::status::GroupResource { group: "authorization.k8s.io", resource: kind };
+            return Err(ApiError::invalid(gk, "", &[error]));
+        }
+    };
+    let policy = ctx.inner.policy.get(ctx.inner).await?;
+    let decision = policy.1.authorize(&attributes);
+    let mut status = json!({"allowed": decision.allowed});
+    if !decision.reason.is_empty() {
+        status["reason"] = decision.reason.into();
+    }
+    Ok(status)
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.clone().into();
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,273 @@
+//! What happens to an object between the request and the store, apart from I/O: decoding checks,
+//! pruning, defaults, the fields that the server owns, generation, validation. Built-in and custom
+//! kinds differ here and nowhere else.
+
+use serde_json::Value;
+use sutler_schema::{
+    defaults,
+    error::{FieldError, FieldErrorKind},
+    meta::{self, NameKind},
+    prune, validate,
+};
+
+use crate::{
+    object,
+    registry::{Flavor, Resource},
+    status::ApiError,
+};
+
+/// What `fieldValidation` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Unknown and repeated fields are dropped in silence.
+    Ignore,
+    /// They are dropped, and the answer warns of them.
+    Warn,
+    /// They are refused.
+    Strict,
+}
+
+/// Drops unknown fields and sets defaults: from what was sent to what the type admits. The
+/// returned texts are for warnings, or for the refusal when validation is strict.
+pub(crate) fn shape(resource: &Resource, object: &mut Value) -> Result<Vec<String>, ApiError> {
+    let unknown = match &resource.flavor {
+        Flavor::Custom(_) => {
+            let unknown = prune::prune(object, &resource.node);
+            defaults::apply_defaults(object, &resource.node);
+            unknown
+        }
+        Flavor::Builtin(kind) => {
+            // Where the stored form is another one, the sent form is what is judged.
+            let unknown = match resource.converted {
+                true => prune::unknown_fields(object, &kind.node()),
+                false => prune::unknown_fields(object, &resource.node),
+            };
+            *object = sutler_builtin::decode(kind, object.take()).map_err(|e| {
+                ApiError::bad_request(format!(
+                    "{} in version {:?} cannot be handled as a {}: {e}",
+                    resource.kind, resource.version, resource.kind
+                ))
+            })?;
+            sutler_builtin::apply_defaults(kind, object);
+            unknown
+        }
+    };
+    Ok(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect())
+}
+
+/// Refuses or reports what strict decoding found.
+pub(crate) fn judge(
+    validation: FieldValidation,
+    mut findings: Vec<String>,
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    match validation {
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            warnings.append(&mut findings);
+            Ok(())
+        }
+        FieldValidation::Strict => Err(ApiError::bad_request(format!(
+            "strict decoding error: {}",
+            findings.join(", ")
+        ))),
+    }
+}
+
+/// Fields whose writers own nothing there, by endpoint.
+pub(crate) fn reset_fields(
+    resource: &Resource,
+    subresource: &str,
+) -> &'static [&'static [&'static str]] {
+    match (subresource, &resource.flavor) {
+        ("", _) if resource.status => &[&["status"]],
+        ("status", Flavor::Custom(_)) => &[&["metadata"], &["spec"]],
+        ("status", Flavor::Builtin(_)) => &[&["spec"]],
+        _ => &[],
+    }
+}
+
+/// The fields that a create does not decide.
+pub(crate) fn prepare_create(resource: &Resource, object: &mut Value, uid: String, now: &str) {
+    let meta = object::meta_mut(object);
+    for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
+    {
+        meta.remove(field);
+    }
+    meta.insert("uid".into(), uid.into());
+    meta.insert("creationTimestamp".into(), now.into());
+    meta.remove("generation");
+    if resource.has_generation() {
+        meta.insert("generation".into(), 1.into());
+    }
+    match &resource.flavor {
+        Flavor::Custom(_) => {
+            if resource.status
+                && let Some(map) = object.as_object_mut()
+            {
+                map.remove("status");
+            }
+        }
+        Flavor::Builtin(kind) => sutler_builtin::prepare_for_create(kind.storage(), object),
+    }
+}
+
+/// What is wrong with a new object.
+pub(crate) fn validate_create(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    match &resource.flavor {
+        Flavor::Custom(custom) => {
+            let mut errors = meta::validate_object_meta(
+                &object["metadata"],
+                resource.namespaced,
+                NameKind::Subdomain,
+            );
+            errors.extend(validate::validate(object, None, &custom.validator));
+            errors.extend(validate_scale(resource, object));
+            errors
+        }
+        Flavor::Builtin(kind) => sutler_builtin::validate_create(kind.storage(), object),
+    }
+}
+
+/// The fields that an update does not decide.
+pub(crate) fn prepare_update(
+    resource: &Resource,
+    subresource: &str,
+    new: &mut Value,
+    old: &Value,
+) {
+    let generation = object::generation(old);
+    let old_meta = &old["metadata"];
+    {
+        let meta = object::meta_mut(new);
+        match old_meta.get("generation") {
+            Some(generation) => meta.insert("generation".into(), generation.clone()),
+            None => meta.remove("generation"),
+        };
+    }
+    match &resource.flavor {
+        Flavor::Custom(_) => prepare_custom_update(resource, subresource, new, old, generation),
+        Flavor::Builtin(kind) => {
+            let subresource = (!subresource.is_empty()).then_some(subresource);
+            sutler_builtin::prepare_for_update(kind.storage(), new, old, subresource);
+        }
+    }
+    let meta = object::meta_mut(new);
+    if meta.get("uid").and_then(Value::as_str).is_none_or(str::is_empty)
+        && let Some(uid) = old_meta.get("uid")
+    {
+        meta.insert("uid".into(), uid.clone());
+    }
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        match old_meta.get(field) {
+            Some(value) => {
+                meta.insert(field.into(), value.clone());
+            }
+            None => {
+                meta.remove(field);
+            }
+        }
+    }
+    meta.remove("selfLink");
+}
+
+fn prepare_custom_update(
+    resource: &Resource,
+    subresource: &str,
+    new: &mut Value,
+    old: &Value,
+    generation: i64,
+) {
+    if subresource == "status" {
+        let status = new.as_object_mut().and_then(|map| map.remove("status"));
+        let managed = new.pointer("/metadata/managedFields").cloned();
+        let version = new.pointer("/metadata/resourceVersion").cloned();
+        *new = old.clone();
+        let map = new.as_object_mut().expect("stored objects are maps");
+        match status {
+            Some(status) => map.insert("status".into(), status),
+            None => map.remove("status"),
+        };
+        object::set_meta(new, "managedFields", managed);
+        if let Some(version) = version {
+            object::set_meta(new, "resourceVersion", Some(version));
+        }
+        return;
+    }
+    if resource.status
+        && let Some(map) = new.as_object_mut()
+    {
+        match old.get("status") {
+            Some(status) => map.insert("status".into(), status.clone()),
+            None => map.remove("status"),
+        };
+    }
+    if !same_fields(new, old, &|k| k == "metadata" || (resource.status && k == "status")) {
+        object::set_meta(new, "generation", Some((generation + 1).into()));
+    }
+}
+
+fn same_fields(a: &Value, b: &Value, skip: &dyn Fn(&str) -> bool) -> bool {
+    let (a, b) = (object::map(a), object::map(b));
+    let left = a.iter().filter(|(k, _)| !skip(k));
+    let right = b.iter().filter(|(k, _)| !skip(k));
+    left.eq(right)
+}
+
+/// What is wrong with a changed object.
+pub(crate) fn validate_update(
+    resource: &Resource,
+    subresource: &str,
+    new: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
+    match &resource.flavor {
+        Flavor::Custom(custom) => {
+            let mut errors =
+                meta::validate_object_meta_update(&new["metadata"], &old["metadata"]);
+            if subresource != "status" {
+                errors.extend(validate_scale(resource, new));
+            }
+            errors.extend(validate::validate(new, Some(old), &custom.validator));
+            errors
+        }
+        Flavor::Builtin(kind) => {
+            let subresource = (!subresource.is_empty()).then_some(subresource);
+            sutler_builtin::validate_update(kind.storage(), new, old, subresource)
+        }
+    }
+}
+
+/// The numbers that a scale subresource shows must be sensible wherever they are written.
+fn validate_scale(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    let Some(scale) = &resource.scale else { return Vec::new() };
+    let mut errors = Vec::new();
+    for path in [&scale.spec_replicas, &scale.status_replicas] {
+        let Some(value) = at(object, path) else { continue };
+        let Some(number) = value.as_i64() else { continue };
+        if number < 0 {
+            errors.push(FieldError {
+                kind: FieldErrorKind::Invalid,
+                field: format!(".{}", path.join(".")),
+                bad_value: Some(value.clone()),
+                detail: "should be a non-negative integer".into(),
+            });
+        } else if number > i64::from(i32::MAX) {
+            errors.push(FieldError {
+                kind: FieldErrorKind::Invalid,
+                field: format!(".{}", path.join(".")),
+                bad_value: Some(value.clone()),
+                detail: format!("should be less than or equal to {}", i32::MAX),
+            });
+        }
+    }
+    errors
+}
+
+/// The value at a path of fields.
+pub(crate) fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, field| value.get(field))
+}

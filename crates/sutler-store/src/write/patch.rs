@@ -1,0 +1,257 @@
+//! Patches of four kinds, server-side apply among them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sutler_apply::{apply, patch};
+
+use super::{
+    Ctx, Outcome,
+    update::{Change, Next, run},
+};
+use crate::{
+    negotiate::{self, Decoded},
+    object,
+    options::{OptionsKind, WriteOptions},
+    registry::Resource,
+    status::ApiError,
+    strategy::{self, FieldValidation},
+};
+
+/// The kind of a patch, by its content type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// `PATCH` of an object or its status.
+pub(crate) async fn patch(
+    ctx: &Ctx<'_>,
+    resource: &Arc<Resource>,
+    body: &[u8],
+) -> Result<Outcome, ApiError> {
+    let kind = patch_kind(resource, &negotiate::content_type(ctx.headers))?;
+    let apply = kind == PatchKind::Apply;
+    let options = WriteOptions::parse(OptionsKind::Patch { apply }, ctx.query, ctx.headers)?;
+    if apply {
+        return apply_patch(ctx, resource, body, &options).await;
+    }
+    let Decoded { value: patch, findings } = negotiate::from_json(body)?;
+    let info = ctx.info;
+    let change = Change {
+        resource,
+        namespace: &info.namespace,
+        name: &info.name,
+        subresource: &info.subresource,
+        options: &options,
+        create: false,
+        binding_version: sets_version(kind, &patch),
+    };
+    run(ctx, &change, &mut |current| {
+        let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
+        let mut new = patched(kind, resource, current, &patch)?;
+        check_names(resource, &new)?;
+        super::shape(ctx, resource, &options, &mut new, findings.clone())?;
+        let new = if resource.converted { sutler_builtin::event_from_v1(new) } else { new };
+        Ok(Next::Tracked(new))
+    })
+    .await
+}
+
+fn patch_kind(resource: &Resource, content_type: &str) -> Result<PatchKind, ApiError> {
+    match content_type {
+        JSON => Ok(PatchKind::Json),
+        MERGE => Ok(PatchKind::Merge),
+        APPLY => Ok(PatchKind::Apply),
+        STRATEGIC if resource.builtin().is_some() => Ok(PatchKind::Strategic),
+        _ if resource.builtin().is_some() => {
+            Err(ApiError::unsupported_media_type(&[JSON, MERGE, STRATEGIC, APPLY].join(", ")))
+        }
+        _ => Err(ApiError::unsupported_media_type(&[JSON, MERGE, APPLY].join(", "))),
+    }
+}
+
+/// Whether the patch itself names the version that it is for.
+fn sets_version(kind: PatchKind, patch: &Value) -> bool {
+    match kind {
+        PatchKind::Json => patch.as_array().into_iter().flatten().any(|op| {
+            let path = op["path"].as_str().unwrap_or_default();
+            path == "/metadata/resourceVersion" || path == "/metadata" || path.is_empty()
+        }),
+        _ => patch.pointer("/metadata/resourceVersion").is_some(),
+    }
+}
+
+fn patched(
+    kind: PatchKind,
+    resource: &Resource,
+    current: &Value,
+    patch: &Value,
+) -> Result<Value, ApiError> {
+    let mut new = current.clone();
+    if resource.converted {
+        new = sutler_builtin::event_to_v1(new);
+    }
+    match kind {
+        PatchKind::Json => patch::json(&mut new, patch),
+        PatchKind::Strategic => patch::strategic(&mut new, patch, &resource.node),
+        PatchKind::Merge | PatchKind::Apply => {
+            patch::check_merge(patch).map(|()| patch::merge(&mut new, patch))
+        }
+    }
+    .map_err(|e| refusal(&e))?;
+    Ok(new)
+}
+
+pub(super) fn refusal(error: &patch::PatchError) -> ApiError {
+    use http::StatusCode;
+    let text = error.message();
+    match error {
+        patch::PatchError::BadRequest(_) => ApiError::bad_request(text),
+        patch::PatchError::Unprocessable(_) => ApiError::unprocessable(text),
+        patch::PatchError::TooLarge(_) => {
+            ApiError::plain(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text)
+        }
+        patch::PatchError::Internal(_) => {
+            ApiError::plain(StatusCode::INTERNAL_SERVER_ERROR, "", text)
+        }
+    }
+}
+
+/// A patch cannot turn an object into one of another kind.
+fn check_names(resource: &Resource, new: &Value) -> Result<(), ApiError> {
+    let text = |key: &str| new.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if api_version == resource.api_version && kind == resource.kind {
+        return Ok(());
+    }
+    if kind.is_empty() {
+        return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{new}'")));
+    }
+    Err(ApiError::bad_request(format!(
+        "{kind} in version {:?} cannot be handled as a {}: no kind {kind:?} is registered for \
+         version {api_version:?}",
+        api_version.rsplit('/').next().unwrap_or_default(),
+        resource.kind,
+    )))
+}
+
+async fn apply_patch(
+    ctx: &Ctx<'_>,
+    resource: &Arc<Resource>,
+    body: &[u8],
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let info = ctx.info;
+    let Decoded { value: mut config, findings } = negotiate::from_yaml(body).map_err(|e| {
+        ApiError::bad_request(format!("error decoding YAML: {}", e.message))
+    })?;
+    if options.validation == FieldValidation::Strict && !findings.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "error strict decoding YAML: {}",
+            findings.join(", ")
+        )));
+    }
+    check_config(ctx, resource, &mut config)?;
+    if resource.converted {
+        config = sutler_builtin::event_from_v1(config);
+    }
+    let change = Change {
+        resource,
+        namespace: &info.namespace,
+        name: &info.name,
+        subresource: &info.subresource,
+        options,
+        create: info.subresource.is_empty(),
+        binding_version: !object::meta_str(&config, "resourceVersion").is_empty(),
+    };
+    let now = ctx.inner.timestamp();
+    run(ctx, &change, &mut |current| {
+        let request = apply::Request {
+            live: current,
+            config: &config,
+            node: &resource.node,
+            manager: &options.manager,
+            api_version: &resource.api_version,
+            subresource: &info.subresource,
+            force: options.force,
+            now: &now,
+            reset: strategy::reset_fields(resource, &info.subresource),
+            zero: resource.zero.as_ref(),
+        };
+        let mut new = apply::apply(&request).map_err(|e| apply_refusal(&e))?;
+        if !resource.converted {
+            super::shape(ctx, resource, options, &mut new, Vec::new())?;
+        }
+        Ok(Next::Owned(new))
+    })
+    .await
+}
+
+fn check_config(
+    ctx: &Ctx<'_>,
+    resource: &Resource,
+    config: &mut Value,
+) -> Result<(), ApiError> {
+    let info = ctx.info;
+    if !config.is_object() {
+        return Err(ApiError::bad_request("error decoding YAML: the patch must be an object"));
+    }
+    let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("kind").is_empty() {
+        return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{config}'")));
+    }
+    if text("apiVersion") != resource.api_version || text("kind") != resource.kind {
+        return Err(ApiError::bad_request(format!(
+            "invalid object type: {}, Kind={}",
+            text("apiVersion"),
+            text("kind")
+        )));
+    }
+    let name = object::name(config);
+    if name.is_empty() {
+        object::set_meta(config, "name", Some(info.name.clone().into()));
+    } else if name != info.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            info.name
+        )));
+    }
+    if resource.namespaced {
+        let namespace = object::namespace(config);
+        if namespace.is_empty() {
+            object::set_meta(config, "namespace", Some(info.namespace.clone().into()));
+        } else if namespace != info.namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the \
+                 request",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn apply_refusal(error: &apply::Error) -> ApiError {
+    let message = error.to_string();
+    match error {
+        apply::Error::Conflict(conflicts) => {
+            let mut error = ApiError::plain(http::StatusCode::CONFLICT, "Conflict", message);
+            error.details = Some(serde_json::json!({}));
+            conflicts.iter().fold(error, |error, conflict| {
+                error.with_cause("FieldManagerConflict", &conflict.cause(), &conflict.path)
+            })
+        }
+        apply::Error::BadRequest(_) => ApiError::bad_request(message),
+        apply::Error::Internal(_) => {
+            ApiError::plain(http::StatusCode::INTERNAL_SERVER_ERROR, "", message)
+        }
+    }
+}

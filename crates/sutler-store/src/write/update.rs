@@ -1,0 +1,289 @@
+//! Updates, and the loop that everything shares which changes an object that is there.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::Value;
+use sutler_apply::update::{Track, is_noop_besides_timestamps, track};
+use sutler_kv::engine::{Action, Error, Expect, Record, Write};
+
+use super::{Ctx, Outcome, create, guard};
+use crate::{
+    codec, object,
+    options::WriteOptions,
+    registry::Resource,
+    status::ApiError,
+    strategy,
+};
+
+/// How often a change that can be computed anew is, when others write in between. Each loss means
+/// that somebody else made progress.
+const TRIES: usize = 64;
+
+/// What the new state is to be, given the current one.
+pub(crate) enum Next {
+    /// A state whose owner is decided by the usual comparison.
+    Tracked(Value),
+    /// A state that says itself who owns what (apply).
+    Owned(Value),
+}
+
+/// How an object is found and changed.
+pub(crate) struct Change<'a> {
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) subresource: &'a str,
+    pub(crate) options: &'a WriteOptions,
+    /// Whether an absent object may be created.
+    pub(crate) create: bool,
+    /// Whether a version in the new state was the client's (and is then binding).
+    pub(crate) binding_version: bool,
+}
+
+/// `PUT`: replaces the object by `new`, which has been shaped.
+pub(crate) async fn update(
+    ctx: &Ctx<'_>,
+    resource: &Arc<Resource>,
+    mut new: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let info = ctx.info;
+    place(ctx, resource, &mut new)?;
+    let versioned = !object::meta_str(&new, "resourceVersion").is_empty();
+    let change = Change {
+        resource,
+        namespace: &info.namespace,
+        name: &info.name,
+        subresource: &info.subresource,
+        options,
+        create: resource.create_on_update && info.subresource.is_empty(),
+        binding_version: versioned,
+    };
+    run(ctx, &change, &mut |current| {
+        if current.is_some() && !versioned && !resource.unconditional_update {
+            let error = sutler_schema::error::FieldError {
+                kind: sutler_schema::error::FieldErrorKind::Invalid,
+                field: "metadata.resourceVersion".into(),
+                bad_value: Some(0.into()),
+                detail: "must be specified for an update".into(),
+            };
+            let mut error = ApiError::invalid(resource.gk(), &info.name, &[error]);
+            // The real server prints this one number in hexadecimal.
+            hexadecimal_zero(&mut error);
+            return Err(error);
+        }
+        Ok(Next::Tracked(new.clone()))
+    })
+    .await
+}
+
+fn hexadecimal_zero(error: &mut ApiError) {
+    error.message = error.message.replace("Invalid value: 0:", "Invalid value: 0x0:");
+    if let Some(cause) = error.details.as_mut().and_then(|d| d["causes"].get_mut(0)) {
+        let text = cause["message"].as_str().unwrap_or_default();
+        cause["message"] = text.replace("Invalid value: 0:", "Invalid value: 0x0:").into();
+    }
+}
+
+/// The body must agree with the path.
+fn place(ctx: &Ctx<'_>, resource: &Resource, new: &mut Value) -> Result<(), ApiError> {
+    let info = ctx.info;
+    let name = object::name(new);
+    if name.is_empty() {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    if name != info.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            info.name
+        )));
+    }
+    if resource.namespaced {
+        let namespace = object::namespace(new);
+        if namespace.is_empty() {
+            object::set_meta(new, "namespace", Some(info.namespace.clone().into()));
+        } else if namespace != info.namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the \
+                 request",
+            ));
+        }
+    } else {
+        object::set_meta(new, "namespace", None);
+    }
+    Ok(())
+}
+
+/// Computes the next state of an object from its current one and commits it, anew when somebody
+/// else was faster.
+pub(crate) async fn run(
+    ctx: &Ctx<'_>,
+    change: &Change<'_>,
+    next: &mut (dyn FnMut(Option<&Value>) -> Result<Next, ApiError> + Send),
+) -> Result<Outcome, ApiError> {
+    let Change { resource, namespace, name, .. } = *change;
+    let inner = ctx.inner;
+    let key = resource.key(namespace, name);
+    let mut current = inner.engine.get(&key).await?;
+    for _ in 0..TRIES {
+        let Some(record) = current.take() else {
+            if !change.create {
+                return Err(ApiError::not_found(resource.gr(), name));
+            }
+            match create_instead(ctx, change, next(None)?).await {
+                // Somebody else created it first: then this is a change of theirs.
+                Err(error) if error.reason == "AlreadyExists" && !change.options.dry_run => {
+                    current = inner.engine.get(&key).await?;
+                    continue;
+                }
+                done => return done,
+            }
+        };
+        match attempt(ctx, change, &key, &record, next).await? {
+            Attempt::Done(outcome) => return Ok(outcome),
+            Attempt::Lost(found) => current = found,
+        }
+    }
+    Err(ApiError::modified(resource.gr(), name))
+}
+
+enum Attempt {
+    Done(Outcome),
+    Lost(Option<Record>),
+}
+
+async fn attempt(
+    ctx: &Ctx<'_>,
+    change: &Change<'_>,
+    key: &Arc<str>,
+    record: &Record,
+    next: &mut (dyn FnMut(Option<&Value>) -> Result<Next, ApiError> + Send),
+) -> Result<Attempt, ApiError> {
+    let Change { resource, name, subresource, options, .. } = *change;
+    let inner = ctx.inner;
+    let old = resource.decode(record)?;
+    let (mut new, tracked) = match next(Some(&old))? {
+        Next::Tracked(new) => (new, true),
+        Next::Owned(new) => (new, false),
+    };
+    check_preconditions(resource, name, &new, &old)?;
+    if tracked {
+        track(
+            &mut new,
+            &Track {
+                old: Some(&old),
+                node: &resource.node,
+                manager: &options.manager,
+                api_version: &resource.api_version,
+                subresource,
+                now: &inner.timestamp(),
+                reset: strategy::reset_fields(resource, subresource),
+            zero: resource.zero.as_ref(),
+            },
+        );
+    }
+    strategy::prepare_update(resource, subresource, &mut new, &old);
+    guard::before_update(ctx, resource, subresource, &mut new, &old).await?;
+    let errors = strategy::validate_update(resource, subresource, &new, &old);
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(resource.gk(), name, &errors));
+    }
+    object::set_meta(&mut new, "resourceVersion", Some(record.version.to_string().into()));
+    if is_noop_besides_timestamps(&old, &new) {
+        return Ok(Attempt::Done(Outcome::ok(old)));
+    }
+    if options.dry_run {
+        return Ok(Attempt::Done(Outcome::ok(new)));
+    }
+    // An object that only its finalizers kept goes with the last of them.
+    let gone = object::is_deleting(&new)
+        && object::finalizers(&new).next().is_none()
+        && guard::may_vanish(resource, &new);
+    let stored = codec::encode(&new)?;
+    let action = if gone { Action::Delete(stored.clone()) } else { Action::Put(stored.clone()) };
+    let write =
+        Write { key: key.clone(), expect: Expect::At(record.version), action, also: Vec::new() };
+    match inner.engine.write(write).await {
+        Ok(version) => {
+            guard::after_write(inner, resource);
+            let wire = if resource.converted {
+                None
+            } else {
+                Some(codec::wire(&resource.type_prefix, &stored, version)?)
+            };
+            object::set_meta(&mut new, "resourceVersion", Some(version.to_string().into()));
+            Ok(Attempt::Done(Outcome { code: StatusCode::OK, object: new, wire, status: false }))
+        }
+        Err(Error::Conflict { .. }) if change.binding_version => {
+            Err(ApiError::modified(resource.gr(), name))
+        }
+        Err(Error::Conflict { found, .. }) => Ok(Attempt::Lost(found)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A version or uid in the new state is a condition on the current one.
+fn check_preconditions(
+    resource: &Resource,
+    name: &str,
+    new: &Value,
+    old: &Value,
+) -> Result<(), ApiError> {
+    let uid = object::uid(new);
+    if !uid.is_empty() && uid != object::uid(old) {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            object::uid(old)
+        );
+        return Err(ApiError::conflict(resource.gr(), name, &why));
+    }
+    let asked = object::meta_str(new, "resourceVersion");
+    if !asked.is_empty() && asked != "0" && asked != object::meta_str(old, "resourceVersion") {
+        if asked.parse::<u64>().is_err() {
+            let error = sutler_schema::error::FieldError {
+                kind: sutler_schema::error::FieldErrorKind::Invalid,
+                field: "metadata.resourceVersion".into(),
+                bad_value: Some(asked.into()),
+                detail: format!("strconv.ParseUint: parsing {asked:?}: invalid syntax"),
+            };
+            return Err(ApiError::invalid(resource.gk(), name, &[error]));
+        }
+        return Err(ApiError::modified(resource.gr(), name));
+    }
+    Ok(())
+}
+
+async fn create_instead(
+    ctx: &Ctx<'_>,
+    change: &Change<'_>,
+    next: Next,
+) -> Result<Outcome, ApiError> {
+    let Change { resource, name, options, .. } = *change;
+    match next {
+        Next::Tracked(mut object) => {
+            if !object::meta_str(&object, "resourceVersion").is_empty() {
+                return Err(ApiError::not_found(resource.gr(), name));
+            }
+            if !object::uid(&object).is_empty() {
+                let uid = object::uid(&object);
+                let why = format!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                );
+                return Err(ApiError::conflict(resource.gr(), name, &why));
+            }
+            object::set_meta(&mut object, "resourceVersion", None);
+            create::create(ctx, resource, object, options).await
+        }
+        Next::Owned(object) => {
+            let uid = object::uid(&object);
+            if !uid.is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                return Err(ApiError::conflict(resource.gr(), name, &why));
+            }
+            create::insert(ctx, resource, object, options).await
+        }
+    }
+}

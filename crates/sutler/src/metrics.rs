@@ -1,0 +1,133 @@
+//! Metrics in Prometheus' text form, on a listener of their own.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{gauge::Gauge, info::Info},
+    registry::Registry,
+};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+/// The content type of the text form.
+const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How long a client may take to send its headers.
+const HEADERS: Duration = Duration::from_secs(10);
+
+/// A registry that knows the build; others add what they count.
+pub(crate) fn registry(started: f64) -> Registry {
+    let mut registry = Registry::default();
+    let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("sutler_build", "The build that runs", build);
+    let start = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
+    start.set(started);
+    registry.register("process_start_time_seconds", "When the process started, since 1970", start);
+    registry
+}
+
+/// Serves a registry until `stop` says so; answers with the address and the task.
+pub(crate) async fn serve(
+    listen: SocketAddr,
+    registry: Arc<Registry>,
+    stop: watch::Receiver<bool>,
+) -> io::Result<(SocketAddr, JoinHandle<()>)> {
+    let listener = TcpListener::bind(listen).await?;
+    let address = listener.local_addr()?;
+    Ok((address, tokio::spawn(accept(listener, registry, stop))))
+}
+
+async fn accept(listener: TcpListener, registry: Arc<Registry>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, mostly: going on at once would only spin.
+                tracing::warn!(%error, "metrics: a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request: Request<Incoming>| {
+                let response = answer(request.method(), request.uri().path(), &registry);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let mut server = auto::Builder::new(TokioExecutor::new());
+            server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+            if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(error, "metrics: a connection ended badly");
+            }
+        });
+    }
+}
+
+fn answer(method: &Method, path: &str, registry: &Registry) -> Response<Full<Bytes>> {
+    let reply = |code: StatusCode, kind: &'static str, body: String| {
+        let mut response = Response::new(Full::from(body));
+        *response.status_mut() = code;
+        response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+        response
+    };
+    match (method, path) {
+        (&Method::GET, "/metrics") => {
+            let mut text = String::new();
+            match encode(&mut text, registry) {
+                Ok(()) => reply(StatusCode::OK, TEXT, text),
+                Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", String::new()),
+            }
+        }
+        (_, "/metrics") => reply(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "use GET\n".into()),
+        _ => reply(StatusCode::NOT_FOUND, "text/plain", "see /metrics\n".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn metrics_are_served_until_the_end() {
+        let (stop, stopped) = watch::channel(false);
+        let registry = Arc::new(registry(1.5));
+        let (address, task) =
+            serve("127.0.0.1:0".parse().unwrap(), registry, stopped).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        assert!(text.contains("sutler_build_info{version=\"") && text.contains("# EOF"), "{text}");
+        stop.send_replace(true);
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn other_paths_say_where_to_look() {
+        let registry = registry(0.0);
+        assert_eq!(answer(&Method::POST, "/metrics", &registry).status(), 405);
+        let response = answer(&Method::GET, "/", &registry);
+        assert_eq!(response.status(), 404);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "see /metrics\n");
+    }
+}

@@ -1,0 +1,7 @@
+//! How answers look.
+
+pub(crate) mod describe;
+pub(crate) mod events;
+pub(crate) mod format;
+pub(crate) mod status;
+pub(crate) mod table;

@@ -1,0 +1,162 @@
+//! `sutler serve`: the server, from its flags to its end.
+
+mod embedded;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use crate::{
+    cli::Globals,
+    clock,
+    error::Error,
+    metrics,
+    telemetry::{self, LogFormat},
+};
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where everything is kept: database, certificates, keys, admin.kubeconfig
+    #[arg(long, value_name = "FOLDER", default_value = ".sutler")]
+    pub(crate) data_dir: PathBuf,
+    /// The address and port of the API; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7443")]
+    pub(crate) listen: SocketAddr,
+    /// What keeps the objects
+    #[arg(long, value_name = "STORE", default_value = "sqlite")]
+    pub(crate) store: StoreKind,
+    /// Use a cluster's API server (--kubeconfig) instead of an embedded one
+    #[arg(long, conflicts_with_all = ["store", "listen", "secrets_key_file"])]
+    pub(crate) cluster: bool,
+    /// Serve Prometheus metrics here
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) metrics_listen: Option<SocketAddr>,
+    /// How logs are written
+    #[arg(long, value_name = "FORMAT", default_value = "text", env = "SUTLER_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+    /// What is logged: a level, or target=level,…
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "SUTLER_LOG_LEVEL")]
+    pub(crate) log_level: String,
+    /// The file with the keys that encrypt Secrets at rest; without it and without
+    /// $SUTLER_SECRETS_KEY, one in the data folder is made
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secrets_key_file: Option<PathBuf>,
+}
+
+/// What keeps the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// A file in the data folder
+    Sqlite,
+    /// Memory: everything is gone when the server ends
+    Memory,
+}
+
+/// The variable that may hold the keys which encrypt Secrets at rest.
+pub(crate) const KEY_VARIABLE: &str = "SUTLER_SECRETS_KEY";
+
+/// The files of a data folder.
+#[derive(Debug, Clone)]
+pub(crate) struct DataDir(PathBuf);
+
+impl DataDir {
+    /// The folder at this path.
+    pub(crate) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The database.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.0.join("sutler.db")
+    }
+
+    /// Certificates and their keys.
+    pub(crate) fn pki(&self) -> PathBuf {
+        self.0.join("pki")
+    }
+
+    /// The administrator's way in.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.0.join("admin.kubeconfig")
+    }
+
+    /// The keys that encrypt Secrets at rest.
+    pub(crate) fn keys(&self) -> PathBuf {
+        self.0.join("secrets.keys")
+    }
+}
+
+/// Runs the server until SIGTERM or SIGINT.
+pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<ExitCode, Error> {
+    telemetry::init_server(args.log_format, &args.log_level)
+        .map_err(|e| Error::Usage(e.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime
+        .block_on(serve(&args, globals))
+        .map(|()| ExitCode::SUCCESS)
+        .map_err(|error| Error::Failed(format!("{error:#}")))
+}
+
+async fn serve(args: &ServeArgs, globals: &Globals) -> Result<()> {
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(stop_on_signal(stop)?);
+    let started = clock::now().timestamp_millis() as f64 / 1000.0;
+    let registry = metrics::registry(started);
+    let metrics = match args.metrics_listen {
+        None => None,
+        Some(listen) => {
+            let (address, task) = metrics::serve(listen, Arc::new(registry), stopped.clone())
+                .await
+                .with_context(|| format!("cannot serve metrics on {listen}"))?;
+            tracing::info!(%address, "serving metrics");
+            Some(task)
+        }
+    };
+    let result = match args.cluster {
+        true => serve_cluster(globals, stopped).await,
+        false => embedded::run(args, stopped).await,
+    };
+    if let Some(task) = metrics {
+        task.abort();
+    }
+    result
+}
+
+/// The seam to the controllers against a cluster's API server.
+async fn serve_cluster(_globals: &Globals, _stopped: watch::Receiver<bool>) -> Result<()> {
+    bail!("this build has no controllers to run against a cluster")
+}
+
+/// A task that turns `stop` true at the first SIGTERM or SIGINT, and ends the process at the
+/// second.
+fn stop_on_signal(
+    stop: watch::Sender<bool>,
+) -> Result<impl std::future::Future<Output = ()> + Send> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
+    Ok(async move {
+        for again in [false, true] {
+            let name = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            if again {
+                tracing::warn!(signal = name, "stopping at once");
+                std::process::exit(130);
+            }
+            tracing::info!(signal = name, "stopping");
+            stop.send_replace(true);
+        }
+    })
+}

@@ -1,0 +1,149 @@
+//! The embedded form: store, API server, its controllers and its listener, in this process.
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, Result};
+use sutler_kv::{crypto::Keyring, engine::Engine, memory::Memory, sqlite::Sqlite};
+use sutler_store::{
+    ApiServer, Config, RandomIds, SystemClock, controllers,
+    serve::{Limits, serve},
+    tls::{self, Pki},
+};
+use tokio::{net::TcpListener, sync::watch};
+
+use super::{DataDir, ServeArgs, StoreKind};
+
+/// How often the server's certificate is looked at.
+const RENEWAL: Duration = Duration::from_secs(12 * 3600);
+
+/// Serves until `stopped` turns true, then ends cleanly.
+pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) -> Result<()> {
+    let data = DataDir::new(&args.data_dir);
+    private_folder(&args.data_dir)?;
+    let engine = engine(args, &data)?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}: is another server there?", args.listen))?;
+    let address = listener.local_addr()?;
+    let pki = Arc::new(Pki::ensure(&data.pki(), &names(args.listen), SystemTime::now())?);
+    let crds = sutler_api::crds().iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+    let server = ApiServer::start(Config {
+        engine,
+        crds,
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(RandomIds),
+        version: env!("CARGO_PKG_VERSION").into(),
+    })
+    .await?;
+    let url = format!("https://{}", reachable(address));
+    let kubeconfig = data.kubeconfig();
+    tls::write_kubeconfig(&kubeconfig, &tls::kubeconfig(&url, &pki, "default"))?;
+    let _controllers = controllers::spawn(&server, controllers::Upkeep::default());
+    let renewal = tokio::spawn(renew(pki.clone()));
+    tracing::info!(%url, kubeconfig = %kubeconfig.display(), store = ?args.store, "serving");
+    welcome(&url, &kubeconfig);
+
+    let ending = server.clone();
+    let shutdown = async move {
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        ending.stop();
+    };
+    let end = serve(listener, tls::server_config(&pki), server, Limits::default(), shutdown).await;
+    renewal.abort();
+    if end.cut > 0 {
+        tracing::warn!(connections = end.cut, "cut connections that did not end in time");
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// What a person sees who starts the server in a terminal.
+fn welcome(url: &str, kubeconfig: &Path) {
+    let file = kubeconfig.display();
+    println!(
+        "Sutler serves the Kubernetes API at {url}\n\n  \
+         export KUBECONFIG={file}\n  \
+         kubectl api-resources --categories=sutler\n  \
+         sutler get providers -A\n\n\
+         {file} signs in as an administrator; `sutler user add NAME` makes more users."
+    );
+}
+
+fn engine(args: &ServeArgs, data: &DataDir) -> Result<Arc<dyn Engine>> {
+    match args.store {
+        StoreKind::Memory => Ok(Arc::new(Memory::new())),
+        StoreKind::Sqlite => {
+            let options = sutler_kv::sqlite::Options {
+                encrypt: vec!["core/secrets/".into()],
+                keyring: Some(keyring(args, data)?),
+                ..Default::default()
+            };
+            let store = Sqlite::open(&data.database(), options)?;
+            Ok(Arc::new(store))
+        }
+    }
+}
+
+/// The keys that seal Secrets: of the environment, of the file that was named, or of the data
+/// folder, where the first start makes one.
+fn keyring(args: &ServeArgs, data: &DataDir) -> Result<Keyring> {
+    match (&args.secrets_key_file, std::env::var(super::KEY_VARIABLE)) {
+        (Some(file), _) => Keyring::load(file)
+            .with_context(|| format!("cannot use the keys in {}", file.display())),
+        (None, Ok(text)) => {
+            Keyring::parse(&text).with_context(|| format!("cannot use ${}", super::KEY_VARIABLE))
+        }
+        (None, Err(_)) => {
+            let file = data.keys();
+            Keyring::load_or_create(&file)
+                .with_context(|| format!("cannot use the keys in {}", file.display()))
+        }
+    }
+}
+
+/// The data folder holds keys: nobody else may look into it.
+fn private_folder(folder: &Path) -> Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    if !folder.is_dir() {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    }
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
+        .with_context(|| format!("cannot make {} private", folder.display()))
+}
+
+/// Names that the certificate must have beside the usual ones.
+fn names(listen: SocketAddr) -> Vec<String> {
+    if listen.ip().is_unspecified() { Vec::new() } else { vec![listen.ip().to_string()] }
+}
+
+/// An address that a client on this machine can use.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+async fn renew(pki: Arc<Pki>) {
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        match pki.renew(SystemTime::now()) {
+            Ok(tls::Renewal::Renewed) => tracing::info!("the server certificate was renewed"),
+            Ok(tls::Renewal::Unchanged) => {}
+            Err(error) => tracing::warn!(%error, "the server certificate was not renewed"),
+        }
+    }
+}
