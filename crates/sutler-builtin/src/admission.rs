@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Kind,
-    json::{default, ensure_object, items, object_mut, text, texts},
+    json::{copy, default, ensure_object, get, has, items, object_mut, text, texts},
 };
 
 /// Taints that every pod tolerates for five minutes, unless it says otherwise.
@@ -36,6 +36,20 @@ pub fn admit_create(kind: &Kind, object: &mut Value) {
             }
         }
         _ => {}
+    }
+}
+
+/// What the same plugins do to a changed pod: tolerations come back, the priority stays.
+pub fn admit_update(kind: &Kind, new: &mut Value, old: &Value) {
+    if kind.is("", "Pod")
+        && let Some(spec) = object_mut(new, "spec")
+    {
+        for key in ["priority", "preemptionPolicy"] {
+            if !has(spec, key) {
+                copy(spec, get(old, "spec"), key);
+            }
+        }
+        TOLERATED.iter().for_each(|key| tolerate(spec, key));
     }
 }
 

@@ -2,7 +2,10 @@
 //! and writes it again: fields of the wrong type are refused, unknown ones dropped, empty values
 //! left out or filled in as each type declares, times, quantities and base64 written in one form.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::{
+    Engine, alphabet,
+    engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD},
+};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -68,9 +71,9 @@ impl Decoder<'_> {
             }
             (Type::Int64, Value::Number(n)) if n.is_i64() => Value::Number(n),
             (Type::Float64, Value::Number(n)) => Value::Number(n),
-            (Type::Bytes, Value::String(text)) => match STANDARD.decode(text.as_bytes()) {
-                Ok(_) => Value::String(text),
-                Err(_) => {
+            (Type::Bytes, Value::String(text)) => match decode_base64(&text) {
+                Some(bytes) => STANDARD.encode(bytes).into(),
+                None => {
                     let offset = corrupt_offset(text.as_bytes());
                     self.save(format!("illegal base64 data at input byte {offset}"));
                     Value::Null
@@ -276,20 +279,28 @@ fn zero_fields(types: &Types, index: usize, out: &mut Map<String, Value>) {
     }
 }
 
-/// Where the reference implementation stops reading base64: the first byte that is not part of
-/// it, or the group that is not complete.
+/// As lenient as the reference implementation: line breaks and stray bits at the end are ignored.
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    const CONFIG: GeneralPurposeConfig =
+        GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    const ENGINE: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
+    if text.contains(['\r', '\n']) {
+        return ENGINE.decode(text.replace(['\r', '\n'], "")).ok();
+    }
+    ENGINE.decode(text).ok()
+}
+
+/// Where the reference implementation stops reading base64: at the first byte that is not part of
+/// it, or at the start of the last group if that is not complete.
 fn corrupt_offset(text: &[u8]) -> usize {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
     let good = text.iter().take_while(|b| plain(b)).count();
-    match text.get(good) {
-        None => good - good % 4 + if good % 4 == 0 { 0 } else { good % 4 },
-        Some(b'=') if good % 4 >= 2 => {
-            // Padding where it may stand: the fault is behind it, or in the second pad.
-            let pads = 4 - good % 4;
-            let found = text[good..].iter().take(pads).take_while(|b| **b == b'=').count();
-            good + found
-        }
-        Some(_) => good,
+    match (text.get(good), good % 4, text.get(good + 1)) {
+        (None, over, _) => good - over,
+        (Some(b'='), 2, None) => good + 1,
+        (Some(b'='), 2, Some(b'=')) => good + 2,
+        (Some(b'='), 3, _) => good + 1,
+        (Some(_), _, _) => good,
     }
 }
 
@@ -339,7 +350,7 @@ mod tests {
                 "lastTimestamp": null, "eventTime": "2024-01-01T00:00:00.000001Z",
                 "reportingComponent": "", "reportingInstance": ""})
         );
-        let secret = read("", "Secret", json!({"data": {"a": null, "b": "YQ=="}})).unwrap();
+        let secret = read("", "Secret", json!({"data": {"a": null, "b": "Y\nR=="}})).unwrap();
         assert_eq!(secret, json!({"metadata": {}, "data": {"a": "", "b": "YQ=="}}));
     }
 
@@ -396,6 +407,7 @@ mod tests {
             ),
             ("", "Secret", json!({"data": {"a": "a*bc"}}), "illegal base64 data at input byte 1"),
             ("", "Secret", json!({"data": {"a": "hello"}}), "illegal base64 data at input byte 4"),
+            ("", "Secret", json!({"data": {"a": "YQ="}}), "illegal base64 data at input byte 3"),
         ];
         for (group, kind, object, expected) in cases {
             assert_eq!(read(group, kind, object).unwrap_err(), expected);

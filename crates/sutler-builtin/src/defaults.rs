@@ -104,11 +104,9 @@ fn own_rules(name: &str, value: &mut Value) {
         "core.v1.Secret" => default_text(value, "type", "Opaque"),
         "core.v1.Namespace" => namespace(value),
         "core.v1.NamespaceStatus" => default_text(value, "phase", "Active"),
-        "core.v1.NodeStatus" => {
-            if !has(value, "allocatable") && has(value, "capacity") {
-                let capacity = value["capacity"].clone();
-                set(value, "allocatable", capacity);
-            }
+        "core.v1.NodeStatus" if !has(value, "allocatable") && has(value, "capacity") => {
+            let capacity = value["capacity"].clone();
+            set(value, "allocatable", capacity);
         }
         "core.v1.PersistentVolume" => persistent_volume(value),
         "core.v1.PersistentVolumeClaim" => {

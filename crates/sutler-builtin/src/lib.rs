@@ -25,7 +25,7 @@ mod time;
 mod types;
 mod validate;
 
-pub use admission::admit_create;
+pub use admission::{admit_create, admit_update};
 pub use decode::{DecodeError, decode};
 pub use defaults::apply_defaults;
 pub use event::{event_from_v1, event_to_v1};
@@ -34,5 +34,7 @@ pub use print::{Column, cells, columns, row_conditions};
 pub use protobuf::{ProtobufError, decode_protobuf};
 pub use schema::{definitions, definitions_v2};
 pub use select::{field_value, selectable_fields, unsupported_field};
-pub use strategy::{needs_cluster_ip, prepare_for_create, prepare_for_update};
+pub use strategy::{
+    assign_cluster_ip, needs_cluster_ip, needs_node_ports, prepare_for_create, prepare_for_update,
+};
 pub use validate::{validate_create, validate_update};

@@ -77,6 +77,11 @@ pub(crate) fn is_whole(text: &str) -> bool {
     parse(text).is_ok_and(|quantity| quantity.nano % ONE == 0)
 }
 
+/// The amount as a whole number, rounded away from zero.
+pub(crate) fn whole(text: &str) -> Option<i64> {
+    i64::try_from(away(parse(text).ok()?.nano, ONE)).ok()
+}
+
 fn parse(text: &str) -> Result<Quantity, &'static str> {
     let (negative, rest) = match text.as_bytes().first() {
         None => return Err(FORMAT_ERROR),

@@ -1,7 +1,11 @@
 //! What each kind changes in an object that is about to be created or updated: the status and other
 //! fields that a request may not set, generations, and values that follow from others.
 
+mod service;
+
 use serde_json::{Value, json};
+
+pub use service::{assign_cluster_ip, needs_cluster_ip, needs_node_ports};
 
 use crate::{
     Kind,
@@ -35,7 +39,10 @@ pub fn prepare_for_create(kind: &Kind, object: &mut Value) {
             }
             label_namespace(object);
         }
-        ("", "Service") => set(object, "status", json!({"loadBalancer": {}})),
+        ("", "Service") => {
+            set(object, "status", json!({"loadBalancer": {}}));
+            service::create(object);
+        }
         ("", "Node") => {
             forget(object, &["spec", "configSource"]);
             forget(object, &["status", "config"]);
@@ -81,14 +88,6 @@ pub fn prepare_for_update(kind: &Kind, new: &mut Value, old: &Value, subresource
     }
 }
 
-/// Whether the server has to choose an address for a service.
-pub fn needs_cluster_ip(service: &Value) -> bool {
-    let spec = &service["spec"];
-    text(spec, "type") != "ExternalName"
-        && text(spec, "clusterIP").is_empty()
-        && items(spec, "clusterIPs").is_empty()
-}
-
 fn update_whole(kind: &Kind, new: &mut Value, old: &Value) {
     let keeps_status = !matches!(
         (kind.group, kind.kind),
@@ -107,16 +106,10 @@ fn update_whole(kind: &Kind, new: &mut Value, old: &Value) {
             }
             label_namespace(new);
         }
-        ("", "Secret") => {
-            if text(new, "type").is_empty() {
-                copy(new, old, "type");
-            }
-        }
-        ("", "Service") => drop_by_type(new, old),
-        ("", "Node") => {
-            if !has(&old["spec"], "configSource") {
-                forget(new, &["spec", "configSource"]);
-            }
+        ("", "Secret") if text(new, "type").is_empty() => copy(new, old, "type"),
+        ("", "Service") => service::update(new, old),
+        ("", "Node") if !has(get(old, "spec"), "configSource") => {
+            forget(new, &["spec", "configSource"]);
         }
         ("", "PersistentVolumeClaim") => {
             if let Some(spec) = object_mut(new, "spec") {
@@ -161,10 +154,8 @@ fn update_status(kind: &Kind, new: &mut Value, old: &Value) {
             }
             keep_observed_generations(status, &old["status"]);
         }
-        ("", "Node") => {
-            if !has(&old["status"], "config") {
-                forget(new, &["status", "config"]);
-            }
+        ("", "Node") if !has(get(old, "status"), "config") => {
+            forget(new, &["status", "config"]);
         }
         ("", "PersistentVolume") => {
             let Some(status) = ensure_object(new, "status") else { return };
@@ -307,68 +298,6 @@ fn mirror_data_source(spec: &mut Value) {
     }
 }
 
-/// Fields that only other types of service have are dropped when the type changes and the
-/// request did not touch them.
-fn drop_by_type(new: &mut Value, old: &Value) {
-    let old = &old["spec"];
-    let Some(spec) = object_mut(new, "spec") else { return };
-    let (ty, old_ty) = (text(spec, "type").to_owned(), text(old, "type"));
-    if old_ty != "ExternalName" && ty == "ExternalName" {
-        let same = |key: &str| get(spec, key) == get(old, key);
-        let ips = same("clusterIP") && same("clusterIPs");
-        let (families, policy) = (same("ipFamilies"), same("ipFamilyPolicy"));
-        let gone = [
-            ("clusterIP", ips),
-            ("clusterIPs", ips),
-            ("ipFamilies", families),
-            ("ipFamilyPolicy", policy),
-        ];
-        for (key, _) in gone.into_iter().filter(|(_, same)| *same) {
-            remove(spec, key);
-        }
-    }
-    let node_ports = |ty: &str| matches!(ty, "NodePort" | "LoadBalancer");
-    if node_ports(old_ty) && !node_ports(&ty) {
-        let ports = |spec: &Value| -> Vec<i64> {
-            items(spec, "ports")
-                .iter()
-                .map(|port| int(port, "nodePort"))
-                .filter(|n| *n != 0)
-                .collect()
-        };
-        let known = ports(old);
-        if ports(spec).iter().all(|port| known.contains(port)) {
-            for port in items_mut(spec, "ports") {
-                remove(port, "nodePort");
-            }
-        }
-    }
-    let health = |spec: &Value| {
-        text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
-    };
-    let same = |spec: &Value, key: &str| get(spec, key) == get(old, key);
-    if health(old) && !health(spec) && same(spec, "healthCheckNodePort") {
-        remove(spec, "healthCheckNodePort");
-    }
-    if old_ty == "LoadBalancer" && ty != "LoadBalancer" {
-        for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-            if same(spec, key) {
-                remove(spec, key);
-            }
-        }
-    }
-    let external = |spec: &Value| {
-        node_ports(text(spec, "type"))
-            || (text(spec, "type") == "ClusterIP" && !items(spec, "externalIPs").is_empty())
-    };
-    if external(old) && !external(spec) && same(spec, "externalTrafficPolicy") {
-        remove(spec, "externalTrafficPolicy");
-    }
-    if ty != "LoadBalancer" {
-        set(&mut new["status"], "loadBalancer", json!({}));
-    }
-}
-
 fn forget(object: &mut Value, path: &[&str; 2]) {
     if let Some(outer) = object_mut(object, path[0]) {
         remove(outer, path[1]);
@@ -422,16 +351,5 @@ mod tests {
         prepare_for_update(kind, &mut object, &old, None);
         assert_eq!(object["metadata"]["annotations"][TEMPLATE_GENERATION], "2");
         assert_eq!(object["metadata"]["generation"], 2);
-    }
-
-    #[test]
-    fn a_service_that_stops_being_external_loses_its_node_ports() {
-        let kind = lookup("", "v1", "Service").unwrap();
-        let old = json!({"metadata": {}, "status": {"loadBalancer": {}}, "spec": {"type": "NodePort",
-            "externalTrafficPolicy": "Cluster", "ports": [{"port": 1, "nodePort": 30000}]}});
-        let mut new = old.clone();
-        new["spec"]["type"] = "ClusterIP".into();
-        prepare_for_update(kind, &mut new, &old, None);
-        assert_eq!(new["spec"], json!({"type": "ClusterIP", "ports": [{"port": 1}]}));
     }
 }

@@ -17,7 +17,7 @@ mod volume;
 use serde_json::Value;
 use sutler_schema::{
     error::FieldError,
-    meta::{validate_labels, validate_object_meta, validate_object_meta_update},
+    meta::{NameKind, validate_labels, validate_object_meta, validate_object_meta_update},
     names::{
         is_dns1123_label, is_label_value, is_percent, is_port_name, is_port_number,
         is_qualified_name,
@@ -33,10 +33,11 @@ use crate::{
 type Errors = Vec<FieldError>;
 
 /// The faults of an object that is about to be created, its name generated and its defaults set.
+/// `kind` is the served one; the object is in its stored form.
 pub fn validate_create(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     if !skips_metadata(kind) {
-        errors = validate_object_meta(&object["metadata"], kind.namespaced, kind.name_kind);
+        names(kind, object, &mut errors);
     }
     match (kind.group, kind.kind) {
         ("", "ConfigMap") => core::config_map(object, &mut errors),
@@ -58,27 +59,41 @@ pub fn validate_create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("rbac.authorization.k8s.io", _) => rbac::validate(kind, object, &mut errors),
         _ => {}
     }
+    if errors.is_empty() {
+        errors = any_metadata(kind, object);
+    }
     errors
 }
 
 /// The faults of a change from `old` to `new`, whole or through a subresource. Faults that every
-/// kind shares (names and other metadata that cannot change) are among them.
+/// kind shares (names and other metadata that cannot change) are among them. `kind` is the served
+/// one; the objects are in their stored form.
 pub fn validate_update(
     kind: &Kind,
     new: &Value,
     old: &Value,
     subresource: Option<&str>,
 ) -> Vec<FieldError> {
+    // What holds for any kind comes first; most kinds then repeat it, and so do the answers.
+    let mut common = any_metadata(kind, new);
+    common.extend(validate_object_meta_update(get(new, "metadata"), get(old, "metadata")));
     let mut errors = Errors::new();
     if !skips_metadata(kind) {
-        errors = validate_object_meta_update(&new["metadata"], &old["metadata"]);
+        errors = validate_object_meta_update(get(new, "metadata"), get(old, "metadata"));
+        standard_finalizers(new, &mut errors);
     }
     match subresource {
         Some("status") => status(kind, new, old, &mut errors),
         Some("finalize") => core::finalizers(new, true, &mut errors),
         _ => whole(kind, new, old, &mut errors),
     }
-    errors
+    common.append(&mut errors);
+    common
+}
+
+/// The metadata of any kind, whatever its rule for names.
+fn any_metadata(kind: &Kind, object: &Value) -> Errors {
+    validate_object_meta(get(object, "metadata"), kind.namespaced, NameKind::PathSegment)
 }
 
 fn whole(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
@@ -90,15 +105,24 @@ fn whole(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
             core::namespace(new, errors);
         }
         ("", "ServiceAccount") => names(kind, new, errors),
-        ("", "Node") => node::update(new, old, errors),
+        ("", "Node") => {
+            // As a new one first, then the change.
+            let change = std::mem::take(errors);
+            names(kind, new, errors);
+            node::create(new, errors);
+            errors.extend(change);
+            node::update(new, old, errors);
+        }
         ("", "Event") => event::update(new, old, false, errors),
         ("events.k8s.io", _) => event::update(new, old, true, errors),
         ("", "Pod") => pod::update(kind, new, old, errors),
         ("", "Service") => service::update(new, old, errors),
         ("", "PersistentVolume") => {
-            // Volumes have their names checked again, and nothing else of their metadata.
+            // Volumes are looked at twice as new ones, and their metadata not as changed.
             errors.clear();
-            errors.extend(validate_object_meta(&new["metadata"], false, kind.name_kind));
+            names(kind, new, errors);
+            storage::volume(new, errors);
+            names(kind, new, errors);
             storage::volume_update(new, old, errors);
         }
         ("", "PersistentVolumeClaim") => {
@@ -141,9 +165,26 @@ fn skips_metadata(kind: &Kind) -> bool {
     kind.is("", "Event") || kind.is("policy", "PodDisruptionBudget")
 }
 
-/// Some kinds check the metadata as on creation again, after the change itself.
-fn names(kind: &Kind, new: &Value, errors: &mut Errors) {
-    errors.extend(validate_object_meta(&new["metadata"], kind.namespaced, kind.name_kind));
+/// The metadata as on creation, which some kinds check again after a change.
+fn names(kind: &Kind, object: &Value, errors: &mut Errors) {
+    let meta = get(object, "metadata");
+    errors.extend(validate_object_meta(meta, kind.namespaced, kind.name_kind));
+    standard_finalizers(object, errors);
+}
+
+/// Finalizers without a domain are only those that the API itself knows.
+fn standard_finalizers(object: &Value, errors: &mut Errors) {
+    let path = Path::new("metadata").child("finalizers");
+    for (i, name) in texts(get(object, "metadata"), "finalizers").enumerate() {
+        standard_finalizer(name, &path.index(i), errors);
+    }
+}
+
+fn standard_finalizer(name: &str, path: &Path, errors: &mut Errors) {
+    if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(FieldError::invalid(path, name, detail));
+    }
 }
 
 fn selector_is_immutable(new: &Value, old: &Value, errors: &mut Errors) {

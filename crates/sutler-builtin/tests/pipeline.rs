@@ -4,8 +4,8 @@ use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 use sutler_builtin::{
-    Kind, admit_create, apply_defaults, decode, event_from_v1, event_to_v1, kinds, lookup,
-    prepare_for_create, prepare_for_update, validate_create, validate_update,
+    Kind, admit_create, admit_update, apply_defaults, decode, event_from_v1, event_to_v1, kinds,
+    lookup, prepare_for_create, prepare_for_update, validate_create, validate_update,
 };
 use sutler_schema::error::FieldError;
 
@@ -65,6 +65,9 @@ pub(crate) fn update(
 ) -> Result<Vec<FieldError>, String> {
     let shown = show(kind, old.clone());
     let mut new = read(merge(&shown, patch))?;
+    if subresource.is_none() {
+        admit_update(kind, &mut new, old);
+    }
     prepare_for_update(kind, &mut new, old, subresource);
     Ok(validate_update(kind, &new, old, subresource))
 }

@@ -61,8 +61,9 @@ fn generalize(object: &mut Value) {
     }
     if is(object, "Service") {
         let spec = object["spec"].as_object_mut().unwrap();
-        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            spec.remove(key);
+        if spec.get("clusterIP").is_some_and(|ip| ip != "None") {
+            spec.remove("clusterIP");
+            spec.remove("clusterIPs");
         }
     }
 }

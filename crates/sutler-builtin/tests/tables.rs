@@ -1,9 +1,31 @@
 //! Rows of tables for whole objects.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use sutler_builtin::{cells, columns, row_conditions};
 
-use crate::pipeline::{create, kind_of, manifests, read};
+use crate::pipeline::{create, folder, kind_of, manifests, read};
+
+#[test]
+fn columns_and_cells_are_those_of_the_real_server() {
+    let path = folder("fixtures/tables.json");
+    let tables: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    for (name, manifest) in manifests() {
+        let kind = kind_of(&manifest);
+        let heads: Vec<Value> = columns(kind)
+            .iter()
+            .map(|column| json!([column.name, column.ty, column.format, column.priority]))
+            .collect();
+        assert_eq!(Value::from(heads), tables[&name]["columns"], "{name}");
+        let row = row(&name);
+        for (i, expected) in tables[&name]["cells"].as_array().unwrap().iter().enumerate() {
+            if !expected.is_null() {
+                assert_eq!(row[i], *expected, "{name}, {}", columns(kind)[i].name);
+            }
+        }
+    }
+}
 
 fn row(name: &str) -> Value {
     let (_, manifest) = manifests().into_iter().find(|(found, _)| found == name).unwrap();

@@ -98,6 +98,7 @@ pub struct Call {
     body: Option<Bytes>,
     user: Option<&'static str>,
     quiet: bool,
+    label: Option<String>,
 }
 
 impl Call {
@@ -108,7 +109,7 @@ impl Call {
             ("accept".to_owned(), "application/json".to_owned()),
         ];
         let path = path.to_owned();
-        Self { method, path, headers, body: None, user: Some("admin"), quiet: false }
+        Self { method, path, headers, body: None, user: Some("admin"), quiet: false, label: None }
     }
 
     /// Sets a header, in place of one of that name.
@@ -164,7 +165,39 @@ impl Call {
         self
     }
 
-    fn label(&self) -> String {
+    /// Calls it so in the transcript.
+    pub fn label(mut self, label: &str) -> Self {
+        self.label = Some(label.to_owned());
+        self
+    }
+
+    /// The path as it was given.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The body, where it is text.
+    pub fn body_text(&self) -> &str {
+        self.body.as_deref().and_then(|body| std::str::from_utf8(body).ok()).unwrap_or_default()
+    }
+
+    /// The same with this version in the body's metadata; a body that is no object is left alone.
+    pub fn with_version(&self, version: Option<&str>) -> Self {
+        let mut call = self.clone();
+        if let (Some(version), Ok(mut body)) =
+            (version, serde_json::from_str::<Value>(self.body_text()))
+            && body.is_object()
+        {
+            body["metadata"]["resourceVersion"] = version.into();
+            call.body = Some(Bytes::from(body.to_string()));
+        }
+        call
+    }
+
+    fn title(&self) -> String {
+        if let Some(label) = &self.label {
+            return label.clone();
+        }
         let mut label = format!("{} {}", self.method, self.path);
         let content = self.headers.iter().find(|(key, _)| key == "content-type");
         if let (Some((_, content)), true) = (content, self.body.is_some()) {
@@ -226,14 +259,14 @@ impl Case {
         let (status, headers, body) = match self.exchange(call) {
             Ok(answer) => answer,
             Err(error) => {
-                self.notes.fail(at, format!("{}: {error:#}", call.label()));
+                self.notes.fail(at, format!("{}: {error:#}", call.title()));
                 (0, HeaderMap::new(), Bytes::new())
             }
         };
         let value = decode(&headers, &body);
         if !call.quiet {
             self.notes.entries.borrow_mut().push(Entry {
-                label: call.label(),
+                label: call.title(),
                 status,
                 headers: seen_headers(&headers),
                 body: vec![value.clone()],
@@ -317,7 +350,7 @@ impl Case {
             let reply = self.call(&call.clone().quiet());
             let late = Instant::now() > deadline;
             if late {
-                self.notes.fail(at, format!("waited in vain for {}", call.label()));
+                self.notes.fail(at, format!("waited in vain for {}", call.title()));
             }
             if !late && !wanted(&reply) {
                 std::thread::sleep(LOOK_EVERY);
@@ -325,7 +358,7 @@ impl Case {
             }
             if !call.quiet {
                 self.notes.entries.borrow_mut().push(Entry {
-                    label: format!("until {}", call.label()),
+                    label: format!("until {}", call.title()),
                     status: reply.status,
                     headers: seen_headers(&reply.headers),
                     body: vec![reply.body.clone()],
@@ -349,7 +382,7 @@ impl Case {
         let response = call
             .request(&self.ns)
             .and_then(|request| self.wait(self.target.send(request)))
-            .map_err(|error| self.notes.fail(at, format!("{}: {error:#}", call.label())))
+            .map_err(|error| self.notes.fail(at, format!("{}: {error:#}", call.title())))
             .ok();
         let (status, headers) = match &response {
             Some(response) => (response.status().as_u16(), response.headers().clone()),
@@ -358,7 +391,7 @@ impl Case {
         let mut entries = self.notes.entries.borrow_mut();
         let entry = entries.len();
         entries.push(Entry {
-            label: call.label(),
+            label: call.title(),
             status,
             headers: seen_headers(&headers),
             body: Vec::new(),

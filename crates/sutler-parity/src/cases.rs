@@ -7,6 +7,7 @@ use crate::suite::Subject;
 
 mod access;
 mod apply;
+mod builtin;
 mod collect;
 mod create;
 mod delete;
@@ -38,6 +39,7 @@ pub const SUBJECTS: &[Subject] = &[
     schema::SUBJECT,
     media::SUBJECT,
     access::SUBJECT,
+    builtin::SUBJECT,
 ];
 
 /// A ConfigMap.

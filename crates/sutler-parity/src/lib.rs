@@ -5,6 +5,7 @@
 //! kube-apiserver answered is the truth; ours must leave the same transcript.
 //!
 //! - [`peer`] starts and stops the real server.
+//! - [`ours`] starts ours, in its three forms.
 //! - [`target`] is a server under test: over TLS, or in process.
 //! - [`suite`] runs cases, many at once, and compares.
 //! - [`cases`] holds them, one module per subject.
@@ -13,6 +14,7 @@
 pub mod case;
 pub mod cases;
 pub mod diff;
+pub mod ours;
 pub mod peer;
 pub mod random;
 pub mod suite;

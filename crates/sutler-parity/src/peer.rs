@@ -22,7 +22,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-use crate::target::{Compact, Https, TOY_CRDS, Target, USERS, runtime};
+use crate::target::{
+    Compact, Https, TOY_CRDS, Target, USERS, documents, project_crds, runtime,
+};
 
 /// The version of the real server, as `hack/peers.sh` builds it.
 pub const VERSION: &str = "1.36.3";
@@ -39,7 +41,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Options {
     /// CRDs to apply beside the toy ones, as YAML documents.
     pub crds: Vec<String>,
-    /// Whether to run the garbage collector, namespace and disruption controllers.
+    /// Whether to run the garbage collector and the controllers of namespaces, disruption budgets
+    /// and aggregated roles.
     pub controllers: bool,
 }
 
@@ -164,28 +167,6 @@ fn start_shared() -> Option<Peer> {
         Ok(peer) => Some(peer),
         Err(error) => panic!("the real kube-apiserver does not start: {error:#}"),
     }
-}
-
-/// The folder of the project's own CRDs, read at run time so that the peer needs no other crate.
-fn project_crds() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
-        .unwrap_or_default();
-    files.sort();
-    files
-        .iter()
-        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
-        .filter_map(|path| std::fs::read_to_string(path).ok())
-        .collect()
-}
-
-/// The YAML documents of a text as JSON; what is no YAML is left for the server to refuse.
-pub fn documents(yaml: &str) -> Vec<Value> {
-    yaml.split("\n---")
-        .filter_map(|document| serde_saphyr::from_str::<Value>(document).ok())
-        .filter(Value::is_object)
-        .collect()
 }
 
 fn served_path(crd: &Value) -> String {
@@ -328,7 +309,7 @@ server=$!
 controllers=
 while read -r _; do
   "$bin/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false --secure-port 0 \
-    --controllers garbage-collector-controller,namespace-controller,disruption-controller \
+    --controllers garbage-collector-controller,namespace-controller,disruption-controller,clusterrole-aggregation-controller \
     </dev/null >controllers.log 2>&1 &
   controllers=$!
 done

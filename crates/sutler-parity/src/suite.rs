@@ -67,10 +67,17 @@ pub struct Outcome {
 
 /// Runs one case in a namespace that is made for it.
 pub fn run_case(target: &Arc<dyn Target>, ns: &str, run: impl FnOnce(&Case)) -> Outcome {
+    run_in(target, ns, |case| {
+        let namespace = json!({"metadata": {"name": ns}});
+        case.call(&Call::new("POST", "ns").json(&namespace).quiet()).is(201);
+        run(case);
+    })
+}
+
+/// Runs one case in a namespace that is there.
+pub fn run_in(target: &Arc<dyn Target>, ns: &str, run: impl FnOnce(&Case)) -> Outcome {
     let begun = Instant::now();
     let case = Case::new(target.clone(), runtime().handle().clone(), ns.to_owned());
-    let namespace = json!({"metadata": {"name": ns}});
-    case.call(&Call::new("POST", "ns").json(&namespace).quiet()).is(201);
     run(&case);
     let record = case.finish();
     Outcome {

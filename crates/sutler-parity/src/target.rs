@@ -1,6 +1,7 @@
 //! A server under test.
 
 use std::error::Error as StdError;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
@@ -15,6 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use serde_json::Value;
 use tower::{Service, ServiceExt};
 
 /// An error of any body or service.
@@ -38,15 +40,37 @@ pub struct User {
 /// The users that every server under test knows; the first may do everything, the others may do
 /// nothing until a case binds a role.
 pub const USERS: &[User] = &[
-    User { name: "admin", token: "token-admin", uid: "uid-admin", groups: &["system:masters"] },
-    User { name: "alice", token: "token-alice", uid: "uid-alice", groups: &["devs"] },
-    User { name: "bob", token: "token-bob", uid: "uid-bob", groups: &["devs", "ops"] },
-    User { name: "carol", token: "token-carol", uid: "uid-carol", groups: &[] },
-    User { name: "dave", token: "token-dave", uid: "uid-dave", groups: &["auditors"] },
+    User { name: "admin", token: "token-admin", uid: "00000000-0000-4000-8000-000000000000", groups: &["system:masters"] },
+    User { name: "alice", token: "token-alice", uid: "00000001-0000-4000-8000-000000000001", groups: &["devs"] },
+    User { name: "bob", token: "token-bob", uid: "00000002-0000-4000-8000-000000000002", groups: &["devs", "ops"] },
+    User { name: "carol", token: "token-carol", uid: "00000003-0000-4000-8000-000000000003", groups: &[] },
+    User { name: "dave", token: "token-dave", uid: "00000004-0000-4000-8000-000000000004", groups: &["auditors"] },
 ];
 
 /// The CRDs that every server under test serves, beside the project's own.
 pub const TOY_CRDS: &str = include_str!("fixtures/toy-crd.yaml");
+
+/// The project's own CRDs, each a YAML text.
+pub fn project_crds() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .unwrap_or_default();
+    files.sort();
+    files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect()
+}
+
+/// The YAML documents of a text as JSON; what is no YAML is left for the server to refuse.
+pub fn documents(yaml: &str) -> Vec<Value> {
+    yaml.split("\n---")
+        .filter_map(|document| serde_saphyr::from_str::<Value>(document).ok())
+        .filter(Value::is_object)
+        .collect()
+}
 
 /// The runtime that all targets and cases of the process share: pooled connections belong to the
 /// runtime that opened them, so one per test would not do.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::node::Node;
+
 mod json;
 mod yaml;
 
@@ -16,7 +18,7 @@ pub struct Decoded {
     pub value: Value,
     /// Paths of duplicate keys: `spec.x`.
     pub duplicates: Vec<String>,
-    /// What strict decoding says of the duplicates: `duplicate field "spec.x"`.
+    /// What strict decoding says: `duplicate field "spec.x"`.
     pub strict_errors: Vec<String>,
 }
 
@@ -28,9 +30,27 @@ pub struct DecodeError(pub String);
 /// Decodes JSON. Integers that fit stay integers; other numbers are floats, also whole ones:
 /// [`crate::prune::coerce`] makes integers of those.
 pub fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    let (value, duplicates) = json::decode(bytes)?;
-    let strict_errors =
-        duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    decode_json(bytes, None)
+}
+
+/// As [`json`], with the fields that `node` does not know among the strict errors, in the order
+/// of the text, which is how the API reports them for built-in kinds.
+pub fn json_known(bytes: &[u8], node: &Node) -> Result<Decoded, DecodeError> {
+    decode_json(bytes, Some(node))
+}
+
+fn decode_json(bytes: &[u8], node: Option<&Node>) -> Result<Decoded, DecodeError> {
+    let (value, strict) = json::decode(bytes, node)?;
+    let (mut duplicates, mut strict_errors) = (Vec::new(), Vec::new());
+    for fault in strict {
+        match fault {
+            json::Strict::Duplicate(path) => {
+                strict_errors.push(format!("duplicate field \"{path}\""));
+                duplicates.push(path);
+            }
+            json::Strict::Unknown(path) => strict_errors.push(format!("unknown field \"{path}\"")),
+        }
+    }
     Ok(Decoded { value, duplicates, strict_errors })
 }
 

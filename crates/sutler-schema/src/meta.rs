@@ -245,6 +245,36 @@ pub fn validate_finalizers(finalizers: &Value, path: &Path, errors: &mut Vec<Fie
     }
 }
 
+/// Warnings about finalizers that `new` has and `old` has not: names that other writers may also
+/// hit upon. The API gives them for custom resources.
+pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let known: Vec<&str> = old.map(|old| strings(&old["finalizers"]).collect()).unwrap_or_default();
+    let mut added: Vec<&str> =
+        strings(&new["finalizers"]).filter(|finalizer| !known.contains(finalizer)).collect();
+    added.sort_unstable();
+    added.dedup();
+    let mut warnings = Vec::new();
+    for finalizer in added {
+        let mut warn = |message: &str| {
+            warnings.push(format!("metadata.finalizers: {}: {message}", go_quote(finalizer)));
+        };
+        is_qualified_name(finalizer).iter().for_each(|message| warn(message));
+        let standard = matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes");
+        match (finalizer.contains('/') || standard, finalizer.contains('.')) {
+            (true, _) => {}
+            (false, true) => warn(
+                "prefer a domain-qualified finalizer name including a path (/) to avoid accidental \
+                 conflicts with other finalizer writers",
+            ),
+            (false, false) => warn(
+                "prefer a domain-qualified finalizer name to avoid accidental conflicts with other \
+                 finalizer writers",
+            ),
+        }
+    }
+    warnings
+}
+
 /// Checks `managedFields`.
 pub fn validate_managed_fields(entries: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     for (i, entry) in entries.as_array().into_iter().flatten().enumerate() {
@@ -397,6 +427,25 @@ mod tests {
             texts(validate_object_meta_update(&new, &leaving)),
             ["metadata.finalizers: Forbidden: no new finalizers can be added if the object is \
                  being deleted, found new finalizers []string{\"c/d\", \"z/z\"}"]
+        );
+    }
+
+    #[test]
+    fn finalizers_that_may_collide() {
+        let old = json!({"finalizers": ["bar"]});
+        let new = json!({"finalizers": ["foo", "a.b", "a.b/c", "orphan", "bar"]});
+        let rest = "to avoid accidental conflicts with other finalizer writers";
+        assert_eq!(
+            finalizer_warnings(&new, Some(&old)),
+            [
+                format!(
+                    "metadata.finalizers: \"a.b\": prefer a domain-qualified finalizer name \
+                     including a path (/) {rest}"
+                ),
+                format!(
+                    "metadata.finalizers: \"foo\": prefer a domain-qualified finalizer name {rest}"
+                ),
+            ]
         );
     }
 

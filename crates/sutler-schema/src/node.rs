@@ -46,6 +46,8 @@ pub enum ListType {
 pub struct PatchStrategy {
     /// Merge instead of replace.
     pub merge: bool,
+    /// Replace a map, which would be merged otherwise.
+    pub replace: bool,
     /// Keys that the patch does not name are dropped.
     pub retain_keys: bool,
     /// The key by which list items are matched.
@@ -84,6 +86,9 @@ pub struct Node {
     pub properties: BTreeMap<String, Arc<Node>>,
     /// The schema of every other field (a map's values).
     pub additional: Option<Arc<Node>>,
+    /// `additionalProperties: true`: any other field, of which the API keeps only what is no field
+    /// of an object below it. Implies [`Node::preserve_unknown`].
+    pub additional_any: bool,
     /// The schema of an array's items.
     pub items: Option<Arc<Node>>,
     /// Fields that must be there.
@@ -240,7 +245,10 @@ fn parse_at(path: &str, schema: &Value, resolve: &mut Resolve) -> Result<Node, S
         }
     }
     match map.get("additionalProperties") {
-        Some(Value::Bool(true)) => node.preserve_unknown = true,
+        Some(Value::Bool(true)) => {
+            node.preserve_unknown = true;
+            node.additional_any = true;
+        }
         Some(schema @ Value::Object(_)) => {
             node.additional = Some(Arc::new(parse_at(&format!("{path}.*"), schema, resolve)?));
         }
@@ -267,6 +275,7 @@ fn parse_at(path: &str, schema: &Value, resolve: &mut Resolve) -> Result<Node, S
         node.map_atomic = kind == "atomic";
     }
     if let Some(strategy) = text("x-kubernetes-patch-strategy") {
+        node.patch.replace = strategy.split(',').any(|s| s == "replace");
         node.patch.merge = strategy.split(',').any(|s| s == "merge");
         node.patch.retain_keys = strategy.split(',').any(|s| s == "retainKeys");
     }

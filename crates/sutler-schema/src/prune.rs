@@ -67,12 +67,12 @@ pub fn prune(value: &mut Value, node: &Node) -> Vec<String> {
     unknown
 }
 
-/// The paths of the fields that `node` does not know, sorted; for built-in kinds, whose node
-/// describes the whole object.
+/// The paths of the fields that `node` does not know, by name at every level; for built-in kinds,
+/// whose node describes the whole object. The order of the text is in
+/// [`crate::decode::json_known`].
 pub fn unknown_fields(value: &Value, node: &Node) -> Vec<String> {
     let mut unknown = Vec::new();
     find_unknown(value, node, &mut String::new(), &mut unknown);
-    unknown.sort_unstable();
     unknown
 }
 
@@ -148,9 +148,10 @@ impl Prune<'_> {
                     if (resource || node.embedded_resource) && is_meta_field(name) {
                         continue;
                     }
-                    if let Some(child) = node.field(name) {
+                    let child = node.field(name).map(|child| &**child);
+                    if child.is_some() || node.additional_any {
                         push_key(self.path, name);
-                        self.value(field, Some(child), false);
+                        self.value(field, child, false);
                         self.path.truncate(length);
                     }
                 }
@@ -300,7 +301,7 @@ fn find_unknown(value: &Value, node: &Node, path: &mut String, unknown: &mut Vec
                 push_key(path, name);
                 match node.field(name) {
                     Some(child) => find_unknown(field, child, path, unknown),
-                    None if node.preserve_unknown || node.ty == Type::Any => {}
+                    None if is_open(node) => {}
                     None => unknown.push(path.clone()),
                 }
                 path.truncate(length);
@@ -316,6 +317,13 @@ fn find_unknown(value: &Value, node: &Node, path: &mut String, unknown: &mut Vec
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Whether an object of this schema may have fields that it does not name.
+pub(crate) fn is_open(node: &Node) -> bool {
+    // An object about which the schema says nothing, such as `fieldsV1`, is opaque.
+    let opaque = node.properties.is_empty() && node.additional.is_none();
+    node.preserve_unknown || node.ty != Type::Object || opaque
 }
 
 fn go_type(value: &Value) -> &'static str {
@@ -351,6 +359,7 @@ mod tests {
                     "properties": {"inner": {"type": "object", "properties": {}}}},
                 "embedded": {"type": "object", "x-kubernetes-embedded-resource": true,
                     "properties": {"spec": {"type": "object"}}},
+                "anything": {"type": "object", "additionalProperties": true},
             },
         }}}))
         .unwrap()
@@ -368,6 +377,7 @@ mod tests {
                 "open": {"free": {"y": 1}, "inner": {"z": 1}},
                 "embedded": {"apiVersion": "v1", "kind": "P", "metadata": {"name": "e", "q": 1},
                     "spec": {"w": 1}, "status": {}},
+                "anything": {"x": {"y": 1}, "l": [{"z": 1}, 2], "s": "t"},
             },
         });
         let wanted = json!({
@@ -376,11 +386,14 @@ mod tests {
                 "known": "x", "list": [{"a": 1}, {}], "map": {"k.x": {"b": 1}},
                 "open": {"free": {"y": 1}, "inner": {}},
                 "embedded": {"apiVersion": "v1", "kind": "P", "metadata": {"name": "e"}, "spec": {}},
+                "anything": {"x": {}, "l": [{}, 2], "s": "t"},
             },
         });
         let paths = [
             "extra",
             "metadata.zone",
+            "spec.anything.l[0].z",
+            "spec.anything.x.y",
             "spec.embedded.metadata.q",
             "spec.embedded.spec.w",
             "spec.embedded.status",

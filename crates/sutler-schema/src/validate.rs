@@ -137,3 +137,55 @@ fn blocks_rules(kind: FieldErrorKind) -> bool {
         | FieldErrorKind::TooShort => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn is_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Validator>();
+    }
+
+    #[test]
+    fn hostile_objects_are_bounded() {
+        let schema = json!({"type": "object", "properties": {
+            "list": {"type": "array", "items": {"type": "string", "x-kubernetes-validations": [
+                {"rule": "self != 'x'"},
+            ]}},
+            "set": {"type": "array", "items": {"type": "integer"}, "x-kubernetes-list-type": "set"},
+        }});
+        let validator = Validator::new(Arc::new(Node::parse(&schema).unwrap())).unwrap();
+        let numbers: Vec<i64> = (0..100_000).collect();
+        let wrong = json!({"list": numbers});
+        assert_eq!(validate(&wrong, None, &validator).len(), schema::MAX_FAULTS + 1);
+        // Every item breaks the rule, and each asks whether the whole list is unchanged.
+        let broken = json!({"list": vec!["x"; 50_000]});
+        let outcome = validator.validate(&broken, Some(&broken), Around::default());
+        assert!(outcome.errors.is_empty());
+        assert_eq!(outcome.warnings.len(), 50_000);
+        let twice: Vec<i64> = numbers.iter().chain(&numbers).copied().collect();
+        assert!(validate(&json!({"set": twice}), None, &validator).len() <= schema::MAX_FAULTS);
+    }
+
+    #[test]
+    fn schemas_that_cannot_be_used() {
+        let refused = |schema: Value| {
+            Validator::new(Arc::new(Node::parse(&schema).unwrap())).unwrap_err().to_string()
+        };
+        assert!(
+            refused(
+                json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}})
+            )
+            .starts_with("schema at .a: pattern \"(\" is not a valid regular expression")
+        );
+        assert!(
+            refused(json!({"type": "array", "items": {"type": "string",
+                "x-kubernetes-validations": [{"rule": "self +"}]}}))
+            .starts_with("schema at []: CEL expression \"self +\" cannot be parsed")
+        );
+    }
+}

@@ -72,9 +72,9 @@ async fn insert(
 ) -> Result<(), ApiError> {
     strategy::shape(resource, &mut wanted)?;
     strategy::prepare_create(resource, &mut wanted, inner.ids.uid(), &inner.timestamp());
-    let errors = strategy::validate_create(resource, &wanted);
-    if !errors.is_empty() {
-        return Err(ApiError::invalid(resource.gk(), object::name(&wanted), &errors));
+    let found = strategy::validate_create(resource, &wanted);
+    if !found.errors.is_empty() {
+        return Err(ApiError::invalid(resource.gk(), object::name(&wanted), &found.errors));
     }
     let key = resource.key(object::namespace(&wanted), object::name(&wanted));
     put(inner, &key, Expect::Absent, &wanted).await

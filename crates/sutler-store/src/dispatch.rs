@@ -94,7 +94,7 @@ async fn permit(
     info: &RequestInfo,
 ) -> Result<User, ApiError> {
     let wanted = impersonate::requested(headers)
-        .map_err(|error| ApiError::internal(error.to_string()))?;
+        .map_err(|error| ApiError::bad_request(error.to_string()))?;
     if wanted.is_none() && user.is_in(crate::auth::MASTERS) {
         return Ok(user);
     }

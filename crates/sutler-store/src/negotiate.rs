@@ -11,6 +11,9 @@ use crate::status::ApiError;
 /// The largest body, as the real server has it.
 pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
+/// How long a client may take to send a body.
+const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// What the real server lists when it refuses a body's type.
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
@@ -21,10 +24,15 @@ where
     B::Error: std::fmt::Display,
 {
     let limited = Limited::new(body.map_err(|e| e.to_string()), BODY_LIMIT);
-    match limited.collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(e) if e.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
-        Err(e) => Err(ApiError::bad_request(format!("the body could not be read: {e}"))),
+    match tokio::time::timeout(BODY_TIME, limited.collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
+        Ok(Err(e)) => Err(ApiError::bad_request(format!("the body could not be read: {e}"))),
+        Err(_) => Err(ApiError::plain(
+            http::StatusCode::REQUEST_TIMEOUT,
+            "Timeout",
+            "the body did not arrive in time",
+        )),
     }
 }
 
@@ -66,9 +74,7 @@ pub(crate) fn from_yaml(body: &[u8]) -> Result<Decoded, ApiError> {
 }
 
 fn decoded(decoded: decode::Decoded) -> Decoded {
-    let findings =
-        decoded.duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    Decoded { value: decoded.value, findings }
+    Decoded { value: decoded.value, findings: decoded.strict_errors }
 }
 
 /// The form of an answer.

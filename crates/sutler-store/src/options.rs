@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use serde_json::Value;
+use sutler_apply::managed::manager_name;
 use sutler_schema::error::{FieldError, FieldErrorKind};
 
 use crate::{
@@ -108,7 +109,7 @@ impl WriteOptions {
         }
         Ok(Self {
             dry_run,
-            manager: given.map_or_else(|| agent_manager(headers), str::to_owned),
+            manager: manager_name(given.unwrap_or_default(), agent(headers)),
             validation,
             force: apply && query.flag("force"),
         })
@@ -136,14 +137,8 @@ pub(crate) fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> Result<bool,
 }
 
 /// Without a manager of its own, a client is known by what it calls itself.
-fn agent_manager(headers: &HeaderMap) -> String {
-    let agent = headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let name = agent.split('/').next().unwrap_or_default();
-    let mut name: String = name.chars().filter(|c| !c.is_control()).collect();
-    while name.len() > MANAGER_MAX {
-        name.pop();
-    }
-    if name.is_empty() { "unknown".into() } else { name }
+fn agent(headers: &HeaderMap) -> &str {
+    headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
 fn field(kind: FieldErrorKind, name: &str, bad: Option<&str>, detail: &str) -> FieldError {

@@ -7,7 +7,8 @@ use sutler_schema::{
     defaults,
     error::{FieldError, FieldErrorKind},
     meta::{self, NameKind},
-    prune, validate,
+    prune,
+    validate::{Around, Outcome},
 };
 
 use crate::{
@@ -32,9 +33,9 @@ pub(crate) enum FieldValidation {
 pub(crate) fn shape(resource: &Resource, object: &mut Value) -> Result<Vec<String>, ApiError> {
     let unknown = match &resource.flavor {
         Flavor::Custom(_) => {
-            let unknown = prune::prune(object, &resource.node);
             defaults::apply_defaults(object, &resource.node);
-            unknown
+            prune::coerce(object, &resource.node)
+                .map_err(|e| ApiError::bad_request(e.to_string()))?
         }
         Flavor::Builtin(kind) => {
             // Where the stored form is another one, the sent form is what is judged.
@@ -85,7 +86,13 @@ pub(crate) fn reset_fields(
     match (subresource, &resource.flavor) {
         ("", _) if resource.status => &[&["status"]],
         ("status", Flavor::Custom(_)) => &[&["metadata"], &["spec"]],
-        ("status", Flavor::Builtin(_)) => &[&["spec"]],
+        ("status", Flavor::Builtin(kind)) => match kind.kind {
+            "Pod" => {
+                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+            }
+            "Deployment" => &[&["spec"], &["metadata", "labels"]],
+            _ => &[&["spec"]],
+        },
         _ => &[],
     }
 }
@@ -116,19 +123,23 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value, uid: Strin
 }
 
 /// What is wrong with a new object.
-pub(crate) fn validate_create(resource: &Resource, object: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_create(resource: &Resource, object: &Value) -> Outcome {
     match &resource.flavor {
         Flavor::Custom(custom) => {
-            let mut errors = meta::validate_object_meta(
-                &object["metadata"],
-                resource.namespaced,
-                NameKind::Subdomain,
-            );
-            errors.extend(validate::validate(object, None, &custom.validator));
-            errors.extend(validate_scale(resource, object));
-            errors
+            let around = Around {
+                before: meta::validate_object_meta(
+                    &object["metadata"],
+                    resource.namespaced,
+                    NameKind::Subdomain,
+                ),
+                after: validate_scale(resource, object),
+            };
+            custom.validator.validate(object, None, around)
         }
-        Flavor::Builtin(kind) => sutler_builtin::validate_create(kind.storage(), object),
+        Flavor::Builtin(kind) => {
+            let errors = sutler_builtin::validate_create(kind.storage(), object);
+            Outcome { errors, warnings: Vec::new() }
+        }
     }
 }
 
@@ -223,20 +234,22 @@ pub(crate) fn validate_update(
     subresource: &str,
     new: &Value,
     old: &Value,
-) -> Vec<FieldError> {
+) -> Outcome {
     match &resource.flavor {
         Flavor::Custom(custom) => {
-            let mut errors =
-                meta::validate_object_meta_update(&new["metadata"], &old["metadata"]);
-            if subresource != "status" {
-                errors.extend(validate_scale(resource, new));
+            let around = Around {
+                before: meta::validate_object_meta_update(&new["metadata"], &old["metadata"]),
+                after: validate_scale(resource, new),
+            };
+            match subresource {
+                "status" => custom.validator.validate_status(new, old, around),
+                _ => custom.validator.validate(new, Some(old), around),
             }
-            errors.extend(validate::validate(new, Some(old), &custom.validator));
-            errors
         }
         Flavor::Builtin(kind) => {
             let subresource = (!subresource.is_empty()).then_some(subresource);
-            sutler_builtin::validate_update(kind.storage(), new, old, subresource)
+            let errors = sutler_builtin::validate_update(kind.storage(), new, old, subresource);
+            Outcome { errors, warnings: Vec::new() }
         }
     }
 }

@@ -25,35 +25,13 @@ use std::collections::BTreeMap;
     doc = "Settings of the autoscaler as a whole; the object called default counts.",
     shortname = "asc",
     category = "sutler",
-    printcolumn(
-        name = "MaxWorkers",
-        type_ = "integer",
-        json_path = ".spec.globalSettings.maxClusterWorkers"
-    ),
-    printcolumn(
-        name = "MinNodes",
-        type_ = "integer",
-        json_path = ".spec.nodeGroupDefaults.minNodes"
-    ),
-    printcolumn(
-        name = "MaxNodes",
-        type_ = "integer",
-        json_path = ".spec.nodeGroupDefaults.maxNodes"
-    ),
-    printcolumn(
-        name = "DynamicCreation",
-        type_ = "boolean",
-        json_path = ".spec.globalSettings.enableDynamicNodeGroupCreation"
-    ),
-    printcolumn(name = "Active", type_ = "boolean", json_path = ".status.active"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "What is happening",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "MaxWorkers", "type": "integer", "jsonPath": ".spec.globalSettings.maxClusterWorkers"}"#,
+    printcolumn = r#"{"name": "MinNodes", "type": "integer", "jsonPath": ".spec.nodeGroupDefaults.minNodes"}"#,
+    printcolumn = r#"{"name": "MaxNodes", "type": "integer", "jsonPath": ".spec.nodeGroupDefaults.maxNodes"}"#,
+    printcolumn = r#"{"name": "DynamicCreation", "type": "boolean", "jsonPath": ".spec.globalSettings.enableDynamicNodeGroupCreation"}"#,
+    printcolumn = r#"{"name": "Active", "type": "boolean", "jsonPath": ".status.active"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "What is happening", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AutoscalerConfigSpec {

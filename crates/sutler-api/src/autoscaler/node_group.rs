@@ -37,51 +37,14 @@ use std::collections::BTreeMap;
         status_replicas_path = ".status.currentNodes",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(
-        name = "Min",
-        type_ = "integer",
-        json_path = ".spec.minNodes",
-        description = "Fewest nodes"
-    ),
-    printcolumn(
-        name = "Max",
-        type_ = "integer",
-        json_path = ".spec.maxNodes",
-        description = "Most nodes"
-    ),
-    printcolumn(
-        name = "Desired",
-        type_ = "integer",
-        json_path = ".status.desiredNodes",
-        description = "Wanted nodes"
-    ),
-    printcolumn(
-        name = "Current",
-        type_ = "integer",
-        json_path = ".status.currentNodes",
-        description = "Nodes with a record"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "integer",
-        json_path = ".status.readyNodes",
-        description = "Nodes that take pods"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Failed",
-        type_ = "integer",
-        json_path = ".status.failedNodes",
-        description = "Nodes that wait for a person",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Provider",
-        type_ = "string",
-        json_path = ".spec.providerRef.name",
-        description = "Provider of the machines",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Min", "type": "integer", "jsonPath": ".spec.minNodes", "description": "Fewest nodes"}"#,
+    printcolumn = r#"{"name": "Max", "type": "integer", "jsonPath": ".spec.maxNodes", "description": "Most nodes"}"#,
+    printcolumn = r#"{"name": "Desired", "type": "integer", "jsonPath": ".status.desiredNodes", "description": "Wanted nodes"}"#,
+    printcolumn = r#"{"name": "Current", "type": "integer", "jsonPath": ".status.currentNodes", "description": "Nodes with a record"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "integer", "jsonPath": ".status.readyNodes", "description": "Nodes that take pods"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Failed", "type": "integer", "jsonPath": ".status.failedNodes", "description": "Nodes that wait for a person", "priority": 1}"#,
+    printcolumn = r#"{"name": "Provider", "type": "string", "jsonPath": ".spec.providerRef.name", "description": "Provider of the machines", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

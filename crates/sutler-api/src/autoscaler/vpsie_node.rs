@@ -24,58 +24,15 @@ use serde::{Deserialize, Serialize};
     shortname = "vn",
     shortname = "vns",
     category = "sutler",
-    printcolumn(
-        name = "VPS ID",
-        type_ = "integer",
-        json_path = ".spec.vpsieInstanceID",
-        description = "VPSie's ID of the machine"
-    ),
-    printcolumn(
-        name = "Node",
-        type_ = "string",
-        json_path = ".status.nodeName",
-        description = "Name in Kubernetes"
-    ),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "Where it is in its life"
-    ),
-    printcolumn(
-        name = "Instance Type",
-        type_ = "string",
-        json_path = ".spec.instanceType",
-        description = "Size"
-    ),
-    printcolumn(
-        name = "NodeGroup",
-        type_ = "string",
-        json_path = ".spec.nodeGroupName",
-        description = "Group"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Instance",
-        type_ = "string",
-        json_path = ".status.instanceID",
-        description = "ID on any platform",
-        priority = 1
-    ),
-    printcolumn(
-        name = "IP",
-        type_ = "string",
-        json_path = ".spec.ipAddress",
-        description = "Address",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.reason",
-        description = "Why it is where it is",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "VPS ID", "type": "integer", "jsonPath": ".spec.vpsieInstanceID", "description": "VPSie's ID of the machine"}"#,
+    printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".status.nodeName", "description": "Name in Kubernetes"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "Where it is in its life"}"#,
+    printcolumn = r#"{"name": "Instance Type", "type": "string", "jsonPath": ".spec.instanceType", "description": "Size"}"#,
+    printcolumn = r#"{"name": "NodeGroup", "type": "string", "jsonPath": ".spec.nodeGroupName", "description": "Group"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Instance", "type": "string", "jsonPath": ".status.instanceID", "description": "ID on any platform", "priority": 1}"#,
+    printcolumn = r#"{"name": "IP", "type": "string", "jsonPath": ".spec.ipAddress", "description": "Address", "priority": 1}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.reason", "description": "Why it is where it is", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

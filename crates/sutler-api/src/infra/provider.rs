@@ -30,39 +30,15 @@ use std::collections::BTreeMap;
     doc = "A connection to one hypervisor or cloud, and how Sutler reaches it.",
     shortname = "prov",
     category = "sutler",
-    printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
-    printcolumn(name = "Endpoint", type_ = "string", json_path = ".spec.endpoint"),
-    printcolumn(name = "Healthy", type_ = "boolean", json_path = ".status.healthy"),
-    printcolumn(name = "Connected VMs", type_ = "integer", json_path = ".status.connectedVMs"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Health",
-        type_ = "string",
-        json_path = ".status.health",
-        description = "Result of the last health check",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Summary of all conditions",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Mode",
-        type_ = "string",
-        json_path = ".status.runtime.mode",
-        description = "How the provider is reached",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = ".status.version",
-        description = "Version of the platform",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Type", "type": "string", "jsonPath": ".spec.type"}"#,
+    printcolumn = r#"{"name": "Endpoint", "type": "string", "jsonPath": ".spec.endpoint"}"#,
+    printcolumn = r#"{"name": "Healthy", "type": "boolean", "jsonPath": ".status.healthy"}"#,
+    printcolumn = r#"{"name": "Connected VMs", "type": "integer", "jsonPath": ".status.connectedVMs"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Health", "type": "string", "jsonPath": ".status.health", "description": "Result of the last health check", "priority": 1}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Summary of all conditions", "priority": 1}"#,
+    printcolumn = r#"{"name": "Mode", "type": "string", "jsonPath": ".status.runtime.mode", "description": "How the provider is reached", "priority": 1}"#,
+    printcolumn = r#"{"name": "Version", "type": "string", "jsonPath": ".status.version", "description": "Version of the platform", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderSpec {

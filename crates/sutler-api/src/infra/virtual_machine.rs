@@ -37,40 +37,16 @@ use serde::{Deserialize, Serialize};
         spec_replicas_path = ".spec.resources.cpu",
         status_replicas_path = ".status.currentResources.cpu"
     ),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Provider", type_ = "string", json_path = ".spec.providerRef.name"),
-    printcolumn(name = "Class", type_ = "string", json_path = ".spec.classRef.name"),
-    printcolumn(name = "Image", type_ = "string", json_path = ".spec.imageRef.name"),
-    printcolumn(name = "IPs", type_ = "string", json_path = ".status.ips[*]"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Power",
-        type_ = "string",
-        json_path = ".status.powerState",
-        description = "Whether it is on",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Host",
-        type_ = "string",
-        json_path = ".status.host",
-        description = "Where it runs",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Summary of all conditions",
-        priority = 1
-    ),
-    printcolumn(
-        name = "ID",
-        type_ = "string",
-        json_path = ".status.id",
-        description = "ID on the platform",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Provider", "type": "string", "jsonPath": ".spec.providerRef.name"}"#,
+    printcolumn = r#"{"name": "Class", "type": "string", "jsonPath": ".spec.classRef.name"}"#,
+    printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.imageRef.name"}"#,
+    printcolumn = r#"{"name": "IPs", "type": "string", "jsonPath": ".status.ips[*]"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Power", "type": "string", "jsonPath": ".status.powerState", "description": "Whether it is on", "priority": 1}"#,
+    printcolumn = r#"{"name": "Host", "type": "string", "jsonPath": ".status.host", "description": "Where it runs", "priority": 1}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Summary of all conditions", "priority": 1}"#,
+    printcolumn = r#"{"name": "ID", "type": "string", "jsonPath": ".status.id", "description": "ID on the platform", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

@@ -24,18 +24,12 @@ use std::collections::BTreeMap;
     doc = "A size that machines can have: CPU, memory, firmware and what goes with them.",
     shortname = "vmclass",
     category = "sutler",
-    printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.cpu"),
-    printcolumn(name = "Memory", type_ = "string", json_path = ".spec.memory"),
-    printcolumn(name = "Firmware", type_ = "string", json_path = ".spec.firmware"),
-    printcolumn(name = "Used By", type_ = "integer", json_path = ".status.usedByVMs"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Summary of all conditions",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "CPU", "type": "integer", "jsonPath": ".spec.cpu"}"#,
+    printcolumn = r#"{"name": "Memory", "type": "string", "jsonPath": ".spec.memory"}"#,
+    printcolumn = r#"{"name": "Firmware", "type": "string", "jsonPath": ".spec.firmware"}"#,
+    printcolumn = r#"{"name": "Used By", "type": "integer", "jsonPath": ".status.usedByVMs"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Summary of all conditions", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMClassSpec {

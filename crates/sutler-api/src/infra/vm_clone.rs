@@ -34,30 +34,14 @@ use std::collections::BTreeMap;
     doc = "A copy of a machine, snapshot, template or image, as a new machine.",
     shortname = "vmclone",
     category = "sutler",
-    printcolumn(name = "Source", type_ = "string", json_path = ".spec.source.vmRef.name"),
-    printcolumn(name = "Target", type_ = "string", json_path = ".spec.target.name"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Clone Type", type_ = "string", json_path = ".status.actualCloneType"),
-    printcolumn(
-        name = "Progress",
-        type_ = "integer",
-        json_path = ".status.progress.overallPercentage"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Target ID",
-        type_ = "string",
-        json_path = ".status.targetVMID",
-        description = "ID of the copy on the platform",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "What is happening",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Source", "type": "string", "jsonPath": ".spec.source.vmRef.name"}"#,
+    printcolumn = r#"{"name": "Target", "type": "string", "jsonPath": ".spec.target.name"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Clone Type", "type": "string", "jsonPath": ".status.actualCloneType"}"#,
+    printcolumn = r#"{"name": "Progress", "type": "integer", "jsonPath": ".status.progress.overallPercentage"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Target ID", "type": "string", "jsonPath": ".status.targetVMID", "description": "ID of the copy on the platform", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "What is happening", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMCloneSpec {

@@ -30,25 +30,13 @@ use std::collections::BTreeMap;
     doc = "An image that root disks are made from, with its source on each platform.",
     shortname = "vmimg",
     category = "sutler",
-    printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Size", type_ = "string", json_path = ".status.size"),
-    printcolumn(name = "Providers", type_ = "string", json_path = ".status.availableOn[*]"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Distribution",
-        type_ = "string",
-        json_path = ".spec.distribution.name",
-        description = "Operating system",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "What is happening",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Ready", "type": "boolean", "jsonPath": ".status.ready"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Size", "type": "string", "jsonPath": ".status.size"}"#,
+    printcolumn = r#"{"name": "Providers", "type": "string", "jsonPath": ".status.availableOn[*]"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Distribution", "type": "string", "jsonPath": ".spec.distribution.name", "description": "Operating system", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "What is happening", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMImageSpec {

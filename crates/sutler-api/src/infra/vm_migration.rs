@@ -34,32 +34,14 @@ use std::collections::BTreeMap;
     doc = "A move of a machine from one provider to another.",
     shortname = "vmmig",
     category = "sutler",
-    printcolumn(name = "Source", type_ = "string", json_path = ".spec.source.vmRef.name"),
-    printcolumn(name = "Target", type_ = "string", json_path = ".spec.target.name"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Progress", type_ = "integer", json_path = ".status.progress.percentage"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "From",
-        type_ = "string",
-        json_path = ".spec.source.providerRef.name",
-        description = "Provider that it leaves",
-        priority = 1
-    ),
-    printcolumn(
-        name = "To",
-        type_ = "string",
-        json_path = ".spec.target.providerRef.name",
-        description = "Provider that it goes to",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "What is happening",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Source", "type": "string", "jsonPath": ".spec.source.vmRef.name"}"#,
+    printcolumn = r#"{"name": "Target", "type": "string", "jsonPath": ".spec.target.name"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Progress", "type": "integer", "jsonPath": ".status.progress.percentage"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "From", "type": "string", "jsonPath": ".spec.source.providerRef.name", "description": "Provider that it leaves", "priority": 1}"#,
+    printcolumn = r#"{"name": "To", "type": "string", "jsonPath": ".spec.target.providerRef.name", "description": "Provider that it goes to", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "What is happening", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMMigrationSpec {

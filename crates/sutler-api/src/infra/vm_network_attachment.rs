@@ -31,25 +31,13 @@ use std::collections::BTreeMap;
     doc = "A network that machines can be plugged into, described for each platform.",
     shortname = "vmnet",
     category = "sutler",
-    printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
-    printcolumn(name = "Type", type_ = "string", json_path = ".spec.network.type"),
-    printcolumn(name = "Connected VMs", type_ = "integer", json_path = ".status.connectedVMs"),
-    printcolumn(name = "Providers", type_ = "string", json_path = ".status.availableOn[*]"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "How far it has come",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Allocation",
-        type_ = "string",
-        json_path = ".spec.ipAllocation.type",
-        description = "How addresses are given out",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Ready", "type": "boolean", "jsonPath": ".status.ready"}"#,
+    printcolumn = r#"{"name": "Type", "type": "string", "jsonPath": ".spec.network.type"}"#,
+    printcolumn = r#"{"name": "Connected VMs", "type": "integer", "jsonPath": ".status.connectedVMs"}"#,
+    printcolumn = r#"{"name": "Providers", "type": "string", "jsonPath": ".status.availableOn[*]"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "How far it has come", "priority": 1}"#,
+    printcolumn = r#"{"name": "Allocation", "type": "string", "jsonPath": ".spec.ipAllocation.type", "description": "How addresses are given out", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMNetworkAttachmentSpec {

@@ -27,33 +27,13 @@ use std::collections::BTreeMap;
     doc = "Rules for where machines go: what must hold, what should, and who keeps away from whom.",
     shortname = "vmpp",
     category = "sutler",
-    printcolumn(name = "Used By VMs", type_ = "string", json_path = ".status.usedByVMs[*].name"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
-    printcolumn(
-        name = "Successful",
-        type_ = "integer",
-        json_path = ".status.placementStats.successfulPlacements"
-    ),
-    printcolumn(
-        name = "Failed",
-        type_ = "integer",
-        json_path = ".status.placementStats.failedPlacements"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Weight",
-        type_ = "integer",
-        json_path = ".spec.weight",
-        description = "Weight against other policies",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Summary of all conditions",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Used By VMs", "type": "string", "jsonPath": ".status.usedByVMs[*].name"}"#,
+    printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.priority"}"#,
+    printcolumn = r#"{"name": "Successful", "type": "integer", "jsonPath": ".status.placementStats.successfulPlacements"}"#,
+    printcolumn = r#"{"name": "Failed", "type": "integer", "jsonPath": ".status.placementStats.failedPlacements"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Weight", "type": "integer", "jsonPath": ".spec.weight", "description": "Weight against other policies", "priority": 1}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Summary of all conditions", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMPlacementPolicySpec {

@@ -35,25 +35,13 @@ use std::collections::BTreeMap;
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
-    printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-    printcolumn(name = "Updated", type_ = "integer", json_path = ".status.updatedReplicas"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Available",
-        type_ = "integer",
-        json_path = ".status.availableReplicas",
-        description = "Ready for long enough",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Revision",
-        type_ = "string",
-        json_path = ".status.updateRevision",
-        description = "Revision of the template",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Desired", "type": "integer", "jsonPath": ".spec.replicas"}"#,
+    printcolumn = r#"{"name": "Current", "type": "integer", "jsonPath": ".status.replicas"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas"}"#,
+    printcolumn = r#"{"name": "Updated", "type": "integer", "jsonPath": ".status.updatedReplicas"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.availableReplicas", "description": "Ready for long enough", "priority": 1}"#,
+    printcolumn = r#"{"name": "Revision", "type": "string", "jsonPath": ".status.updateRevision", "description": "Revision of the template", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMSetSpec {

@@ -28,26 +28,14 @@ use std::collections::BTreeMap;
     doc = "A snapshot of a machine, or a schedule of snapshots.",
     shortname = "vmsnap",
     category = "sutler",
-    printcolumn(name = "VM", type_ = "string", json_path = ".spec.vmRef.name"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Size", type_ = "string", json_path = ".status.size"),
-    printcolumn(name = "Created", type_ = "date", json_path = ".status.creationTime"),
-    printcolumn(name = "Expires", type_ = "date", json_path = ".status.expiryTime"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "ID",
-        type_ = "string",
-        json_path = ".status.snapshotID",
-        description = "ID on the platform",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Summary of all conditions",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "VM", "type": "string", "jsonPath": ".spec.vmRef.name"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Size", "type": "string", "jsonPath": ".status.size"}"#,
+    printcolumn = r#"{"name": "Created", "type": "date", "jsonPath": ".status.creationTime"}"#,
+    printcolumn = r#"{"name": "Expires", "type": "date", "jsonPath": ".status.expiryTime"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "ID", "type": "string", "jsonPath": ".status.snapshotID", "description": "ID on the platform", "priority": 1}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Summary of all conditions", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VMSnapshotSpec {

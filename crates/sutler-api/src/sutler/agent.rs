@@ -26,33 +26,15 @@ use std::collections::BTreeMap;
     doc = "A program on a hypervisor host that dials in and serves its provider through that connection.",
     shortname = "agent",
     category = "sutler",
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Host", type_ = "string", json_path = ".status.hostname"),
-    printcolumn(name = "Provider", type_ = "string", json_path = ".status.providerType"),
-    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
-    printcolumn(name = "Last Seen", type_ = "date", json_path = ".status.lastSeenAt"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Address",
-        type_ = "string",
-        json_path = ".status.remoteAddress",
-        description = "Where it dials from",
-        priority = 1
-    ),
-    printcolumn(
-        name = "In Flight",
-        type_ = "integer",
-        json_path = ".status.commandsInFlight",
-        description = "Commands under way",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "What is happening",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Host", "type": "string", "jsonPath": ".status.hostname"}"#,
+    printcolumn = r#"{"name": "Provider", "type": "string", "jsonPath": ".status.providerType"}"#,
+    printcolumn = r#"{"name": "Version", "type": "string", "jsonPath": ".status.version"}"#,
+    printcolumn = r#"{"name": "Last Seen", "type": "date", "jsonPath": ".status.lastSeenAt"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Address", "type": "string", "jsonPath": ".status.remoteAddress", "description": "Where it dials from", "priority": 1}"#,
+    printcolumn = r#"{"name": "In Flight", "type": "integer", "jsonPath": ".status.commandsInFlight", "description": "Commands under way", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "What is happening", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentSpec {

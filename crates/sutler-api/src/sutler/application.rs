@@ -31,25 +31,13 @@ use std::collections::BTreeMap;
     doc = "A design of several machines that belong together; not all of them need to exist yet.",
     shortname = "app",
     category = "sutler",
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Nodes", type_ = "integer", json_path = ".status.totalNodes"),
-    printcolumn(name = "Provisioned", type_ = "integer", json_path = ".status.provisionedNodes"),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyNodes"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Name",
-        type_ = "string",
-        json_path = ".spec.displayName",
-        description = "Name for people",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Owner",
-        type_ = "string",
-        json_path = ".spec.owner",
-        description = "Who is responsible",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Nodes", "type": "integer", "jsonPath": ".status.totalNodes"}"#,
+    printcolumn = r#"{"name": "Provisioned", "type": "integer", "jsonPath": ".status.provisionedNodes"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "integer", "jsonPath": ".status.readyNodes"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Name", "type": "string", "jsonPath": ".spec.displayName", "description": "Name for people", "priority": 1}"#,
+    printcolumn = r#"{"name": "Owner", "type": "string", "jsonPath": ".spec.owner", "description": "Who is responsible", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -167,12 +155,12 @@ pub struct ApplicationNode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Position {
-    /// From the left.
+    /// Distance from the left edge.
     #[schemars(range(min = -1000000, max = 1000000))]
-    pub x: i32,
-    /// From the top.
+    pub left: i32,
+    /// Distance from the top edge.
     #[schemars(range(min = -1000000, max = 1000000))]
-    pub y: i32,
+    pub top: i32,
 }
 
 /// A connection between two machines.

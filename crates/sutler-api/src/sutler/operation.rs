@@ -30,40 +30,16 @@ use serde::{Deserialize, Serialize};
     doc = "One change in progress or done: its stages, how far it has come, who asked for it, and what became of it.",
     shortname = "op",
     category = "sutler",
-    printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
-    printcolumn(name = "Target", type_ = "string", json_path = ".spec.targetRef.name"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "Stage", type_ = "string", json_path = ".status.stage"),
-    printcolumn(name = "Percent", type_ = "integer", json_path = ".status.percent"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Kind",
-        type_ = "string",
-        json_path = ".spec.targetRef.kind",
-        description = "Kind of the target",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Agent",
-        type_ = "string",
-        json_path = ".spec.agentRef.name",
-        description = "Agent that carries it out",
-        priority = 1
-    ),
-    printcolumn(
-        name = "By",
-        type_ = "string",
-        json_path = ".spec.requestedBy.user",
-        description = "Who asked for it",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "What is happening",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Type", "type": "string", "jsonPath": ".spec.type"}"#,
+    printcolumn = r#"{"name": "Target", "type": "string", "jsonPath": ".spec.targetRef.name"}"#,
+    printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state"}"#,
+    printcolumn = r#"{"name": "Stage", "type": "string", "jsonPath": ".status.stage"}"#,
+    printcolumn = r#"{"name": "Percent", "type": "integer", "jsonPath": ".status.percent"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Kind", "type": "string", "jsonPath": ".spec.targetRef.kind", "description": "Kind of the target", "priority": 1}"#,
+    printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".spec.agentRef.name", "description": "Agent that carries it out", "priority": 1}"#,
+    printcolumn = r#"{"name": "By", "type": "string", "jsonPath": ".spec.requestedBy.user", "description": "Who asked for it", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "What is happening", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

@@ -29,40 +29,16 @@ use std::collections::BTreeMap;
     doc = "A machine that was found without a record. An administrator adopts or ignores it; neither touches the machine.",
     shortname = "padopt",
     category = "sutler",
-    printcolumn(name = "Provider", type_ = "string", json_path = ".spec.providerRef.name"),
-    printcolumn(name = "Machine", type_ = "string", json_path = ".spec.machineName"),
-    printcolumn(name = "System", type_ = "string", json_path = ".spec.system"),
-    printcolumn(name = "Service", type_ = "string", json_path = ".spec.service"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Cluster",
-        type_ = "string",
-        json_path = ".spec.cluster",
-        description = "Cluster that it was found in",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Source Namespace",
-        type_ = "string",
-        json_path = ".spec.sourceNamespace",
-        description = "Namespace that it was found in",
-        priority = 1
-    ),
-    printcolumn(
-        name = "ID",
-        type_ = "string",
-        json_path = ".spec.machineID",
-        description = "ID on the platform",
-        priority = 1
-    ),
-    printcolumn(
-        name = "UID",
-        type_ = "string",
-        json_path = ".spec.uid",
-        description = "UID on the platform",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Provider", "type": "string", "jsonPath": ".spec.providerRef.name"}"#,
+    printcolumn = r#"{"name": "Machine", "type": "string", "jsonPath": ".spec.machineName"}"#,
+    printcolumn = r#"{"name": "System", "type": "string", "jsonPath": ".spec.system"}"#,
+    printcolumn = r#"{"name": "Service", "type": "string", "jsonPath": ".spec.service"}"#,
+    printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Cluster", "type": "string", "jsonPath": ".spec.cluster", "description": "Cluster that it was found in", "priority": 1}"#,
+    printcolumn = r#"{"name": "Source Namespace", "type": "string", "jsonPath": ".spec.sourceNamespace", "description": "Namespace that it was found in", "priority": 1}"#,
+    printcolumn = r#"{"name": "ID", "type": "string", "jsonPath": ".spec.machineID", "description": "ID on the platform", "priority": 1}"#,
+    printcolumn = r#"{"name": "UID", "type": "string", "jsonPath": ".spec.uid", "description": "UID on the platform", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

@@ -27,36 +27,14 @@ use serde::{Deserialize, Serialize};
     doc = "What a person picks when they want a machine: an image, a size, commands, and what it needs of its host.",
     shortname = "vmt",
     category = "sutler",
-    printcolumn(name = "Name", type_ = "string", json_path = ".spec.displayName"),
-    printcolumn(name = "Image", type_ = "string", json_path = ".spec.imageRef.name"),
-    printcolumn(name = "Class", type_ = "string", json_path = ".spec.classRef.name"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Used By",
-        type_ = "integer",
-        json_path = ".status.usedByVMs",
-        description = "Machines made from it",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Providers",
-        type_ = "string",
-        json_path = ".status.providers[*].name",
-        description = "Providers that were looked at",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Description",
-        type_ = "string",
-        json_path = ".spec.description",
-        description = "What it is for",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Name", "type": "string", "jsonPath": ".spec.displayName"}"#,
+    printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.imageRef.name"}"#,
+    printcolumn = r#"{"name": "Class", "type": "string", "jsonPath": ".spec.classRef.name"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Used By", "type": "integer", "jsonPath": ".status.usedByVMs", "description": "Machines made from it", "priority": 1}"#,
+    printcolumn = r#"{"name": "Providers", "type": "string", "jsonPath": ".status.providers[*].name", "description": "Providers that were looked at", "priority": 1}"#,
+    printcolumn = r#"{"name": "Description", "type": "string", "jsonPath": ".spec.description", "description": "What it is for", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [

@@ -123,7 +123,11 @@ fn merge_map(
         let merged = match (before, change) {
             (Value::Object(before), Value::Object(change)) => {
                 let field = lookup(node, &key)?;
-                Some(Value::Object(merge_map(before, change, Some(field))?))
+                if field.patch.replace {
+                    Some(Value::Object(change))
+                } else {
+                    Some(Value::Object(merge_map(before, change, Some(field))?))
+                }
             }
             (Value::Array(before), Value::Array(change)) => {
                 let field = lookup(node, &key)?;

@@ -13,11 +13,11 @@ pub(super) static KINDS: &[Kind] = &[
         .sub(&[Finalize, Status])
         .without_deletecollection(),
     row("", "v1", "Node", "nodes", Cluster, Subdomain).short(&["no"]).sub(&[Status]),
-    row("", "v1", "PersistentVolume", "persistentvolumes", Cluster, Subdomain)
-        .short(&["pv"])
-        .sub(&[Status]),
     row("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Namespaced, Subdomain)
         .short(&["pvc"])
+        .sub(&[Status]),
+    row("", "v1", "PersistentVolume", "persistentvolumes", Cluster, Subdomain)
+        .short(&["pv"])
         .sub(&[Status]),
     row("", "v1", "Pod", "pods", Namespaced, Subdomain)
         .short(&["po"])
@@ -25,8 +25,8 @@ pub(super) static KINDS: &[Kind] = &[
         .generation()
         .sub(&[Binding, Eviction, Status]),
     row("", "v1", "Secret", "secrets", Namespaced, Subdomain),
-    row("", "v1", "Service", "services", Namespaced, Label).short(&["svc"]).all().sub(&[Status]),
     row("", "v1", "ServiceAccount", "serviceaccounts", Namespaced, Subdomain).short(&["sa"]),
+    row("", "v1", "Service", "services", Namespaced, Label).short(&["svc"]).all().sub(&[Status]),
     row(
         "apiextensions.k8s.io",
         "v1",
@@ -63,7 +63,6 @@ pub(super) static KINDS: &[Kind] = &[
         .short(&["pdb"])
         .generation()
         .sub(&[Status]),
-    row("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", Cluster, PathSegment),
     row(
         "rbac.authorization.k8s.io",
         "v1",
@@ -72,8 +71,9 @@ pub(super) static KINDS: &[Kind] = &[
         Cluster,
         PathSegment,
     ),
-    row("rbac.authorization.k8s.io", "v1", "Role", "roles", Namespaced, PathSegment),
+    row("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", Cluster, PathSegment),
     row("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", Namespaced, PathSegment),
+    row("rbac.authorization.k8s.io", "v1", "Role", "roles", Namespaced, PathSegment),
     row("storage.k8s.io", "v1", "StorageClass", "storageclasses", Cluster, Subdomain)
         .short(&["sc"]),
     row(
@@ -121,8 +121,8 @@ pub(super) static KINDS: &[Kind] = &[
         Subdomain,
     )
     .role(Review),
-    row("", "v1", "Binding", "bindings", Namespaced, Subdomain).role(Body),
     row("", "v1", "DeleteOptions", "", Cluster, Subdomain).role(Body),
+    row("", "v1", "Binding", "bindings", Namespaced, Subdomain).role(Body),
     row("autoscaling", "v1", "Scale", "", Namespaced, Subdomain).role(Body),
     row("policy", "v1", "Eviction", "", Namespaced, Subdomain).role(Body),
 ];

@@ -387,8 +387,26 @@ fn security(context: &Value, path: &Path, errors: &mut Errors) {
     }
     let escalation = get(context, "allowPrivilegeEscalation") == &Value::Bool(false);
     if escalation && flag(context, "privileged") {
-        let text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-        errors.push(FieldError::invalid(path, ordered(context, &[]), text));
+        // Shown whole, with the names that the fields have inside the server.
+        let names = [
+            ("Capabilities", "capabilities"),
+            ("Privileged", "privileged"),
+            ("SELinuxOptions", "seLinuxOptions"),
+            ("WindowsOptions", "windowsOptions"),
+            ("RunAsUser", "runAsUser"),
+            ("RunAsGroup", "runAsGroup"),
+            ("RunAsNonRoot", "runAsNonRoot"),
+            ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
+            ("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
+            ("ProcMount", "procMount"),
+            ("SeccompProfile", "seccompProfile"),
+            ("AppArmorProfile", "appArmorProfile"),
+        ];
+        let fields: Vec<String> =
+            names.iter().map(|(shown, key)| format!("\"{shown}\":{}", get(context, key))).collect();
+        let shown = format!("{{{}}}", fields.join(","));
+        let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
+        errors.push(FieldError::invalid_json(path, &shown, detail));
     }
 }
 

@@ -57,16 +57,14 @@ pub(super) fn secret(object: &Value, errors: &mut Errors) {
         "kubernetes.io/dockerconfigjson" => {
             docker_config(".dockerconfigjson", value(".dockerconfigjson"), errors);
         }
-        "kubernetes.io/basic-auth" => {
-            if value("username").is_none() && value("password").is_none() {
-                require("username");
-                require("password");
-            }
+        "kubernetes.io/basic-auth"
+            if value("username").is_none() && value("password").is_none() =>
+        {
+            require("username");
+            require("password");
         }
-        "kubernetes.io/ssh-auth" => {
-            if value("ssh-privatekey").is_none_or(str::is_empty) {
-                require("ssh-privatekey");
-            }
+        "kubernetes.io/ssh-auth" if value("ssh-privatekey").is_none_or(str::is_empty) => {
+            require("ssh-privatekey");
         }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {
@@ -127,17 +125,29 @@ fn docker_config(key: &str, value: Option<&str>, errors: &mut Errors) {
     errors.push(FieldError::invalid(path, "<secret contents redacted>", detail));
 }
 
-/// The reference parser's words for the first byte that no JSON value begins with.
+/// The reference parser's words, for texts that are not JSON at all.
 fn syntax_error(bytes: &[u8]) -> String {
-    let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
-    match first {
-        Some(b'{' | b'[' | b'"' | b'0'..=b'9' | b'-' | b't' | b'f' | b'n') | None => {
-            "unexpected end of JSON input".into()
+    let text = bytes.trim_ascii_start();
+    let literal: &[u8] = match text.first() {
+        None | Some(b'{' | b'[' | b'"' | b'0'..=b'9' | b'-') => {
+            return "unexpected end of JSON input".into();
         }
+        Some(b'n') => b"null",
+        Some(b't') => b"true",
+        Some(b'f') => b"false",
         Some(byte) => {
             let c = char::from(*byte);
-            format!("invalid character '{c}' looking for beginning of value")
+            return format!("invalid character '{c}' looking for beginning of value");
         }
+    };
+    match literal.iter().zip(text).find(|(expected, found)| expected != found) {
+        None => "unexpected end of JSON input".into(),
+        Some((expected, found)) => format!(
+            "invalid character '{}' in literal {} (expecting '{}')",
+            char::from(*found),
+            String::from_utf8_lossy(literal),
+            char::from(*expected)
+        ),
     }
 }
 
@@ -156,10 +166,7 @@ pub(super) fn finalizers(object: &Value, indexed: bool, errors: &mut Errors) {
     for (i, name) in texts(get(object, "spec"), "finalizers").enumerate() {
         let path = if indexed { all.index(i) } else { all.clone() };
         qualified_name(errors, &path, name);
-        if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(&path, name, detail));
-        }
+        standard_finalizer(name, &path, errors);
     }
 }
 

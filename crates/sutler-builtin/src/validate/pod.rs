@@ -153,7 +153,9 @@ pub(super) fn spec(spec: &Value, name: Option<&str>, path: &Path, errors: &mut E
     let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     one_of(errors, &path.child("dnsPolicy"), text(spec, "dnsPolicy"), &dns);
     validate_labels(get(spec, "nodeSelector"), &path.child("nodeSelector"), errors);
+    ids(get(spec, "securityContext"), &path.child("securityContext"), errors);
     affinity(get(spec, "affinity"), &path.child("affinity"), errors);
+    dns_config(spec, &path.child("dnsConfig"), errors);
     gates(spec, path, errors);
     spread(spec, &path.child("topologySpreadConstraints"), errors);
     for key in ["serviceAccountName", "nodeName"] {
@@ -200,6 +202,40 @@ pub(super) fn spec(spec: &Value, name: Option<&str>, path: &Path, errors: &mut E
     }
 }
 
+fn ids(context: &Value, path: &Path, errors: &mut Errors) {
+    let limit = i64::from(i32::MAX);
+    for key in ["fsGroup", "runAsUser", "runAsGroup"] {
+        if let Some(id) = get(context, key).as_i64().filter(|id| !(0..=limit).contains(id)) {
+            errors.push(FieldError::invalid(path.child(key), id, range_error(0, limit)));
+        }
+    }
+    let groups = path.child("supplementalGroups");
+    for (i, group) in items(context, "supplementalGroups").iter().enumerate() {
+        if let Some(id) = group.as_i64().filter(|id| !(0..=limit).contains(id)) {
+            errors.push(FieldError::invalid(groups.index(i), id, range_error(0, limit)));
+        }
+    }
+}
+
+fn dns_config(spec: &Value, path: &Path, errors: &mut Errors) {
+    let config = get(spec, "dnsConfig");
+    let servers = path.child("nameservers");
+    if text(spec, "dnsPolicy") == "None" {
+        if config.is_null() {
+            let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
+            errors.push(FieldError::required(path, detail));
+            return;
+        }
+        if items(config, "nameservers").is_empty() {
+            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            errors.push(FieldError::required(&servers, detail));
+        }
+    }
+    for (i, server) in texts(config, "nameservers").enumerate() {
+        net::ip(errors, &servers.index(i), server);
+    }
+}
+
 fn host_ports(spec: &Value, is_pod: bool, path: &Path, errors: &mut Errors) {
     for (i, container) in items(spec, "containers").iter().enumerate() {
         for (j, port) in items(container, "ports").iter().enumerate() {
@@ -223,7 +259,7 @@ fn gates(spec: &Value, path: &Path, errors: &mut Errors) {
         let path = path.child("schedulingGates").index(i);
         let name = text(gate, "name");
         if !seen.insert(name) {
-            errors.push(FieldError::duplicate(path.child("name"), name));
+            errors.push(FieldError::duplicate(&path, name));
         }
         qualified_name(errors, &path, name);
     }
@@ -373,7 +409,11 @@ fn pod_term(term: &Value, path: &Path, errors: &mut Errors) {
     for namespace in texts(term, "namespaces") {
         label(errors, &path.child("namespace"), namespace);
     }
-    topology_key(term, path, errors);
+    let key = text(term, "topologyKey");
+    if key.is_empty() {
+        errors.push(FieldError::required(path.child("topologyKey"), "can not be empty"));
+    }
+    qualified_name(errors, &path.child("topologyKey"), key);
 }
 
 fn topology_key(term: &Value, path: &Path, errors: &mut Errors) {

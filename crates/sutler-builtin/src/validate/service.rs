@@ -9,6 +9,16 @@ use super::*;
 
 pub(super) fn service(object: &Value, old: &Value, errors: &mut Errors) {
     let (spec, path) = (get(object, "spec"), Path::new("spec"));
+    // What is given out is looked at before anything else, and alone.
+    let mut faults = Errors::new();
+    cluster_ips(spec, get(old, "spec"), &path, &mut faults);
+    if faults.is_empty() {
+        node_ports(spec, &path.child("ports"), &mut faults);
+    }
+    if !faults.is_empty() {
+        *errors = faults;
+        return;
+    }
     let ty = text(spec, "type");
     let ports_path = path.child("ports");
     let ports = items(spec, "ports");
@@ -40,7 +50,6 @@ pub(super) fn service(object: &Value, old: &Value, errors: &mut Errors) {
             errors.push(FieldError::invalid(path, seconds, detail));
         }
     }
-    cluster_ips(spec, get(old, "spec"), &path, errors);
     for (i, ip) in texts(spec, "externalIPs").enumerate() {
         net::endpoint(errors, &path.child("externalIPs").index(i), ip);
     }
@@ -243,6 +252,27 @@ fn unique_ports(ports: &[Value], ty: &str, path: &Path, errors: &mut Errors) {
     }
 }
 
+fn node_ports(spec: &Value, path: &Path, errors: &mut Errors) {
+    if !matches!(text(spec, "type"), "NodePort" | "LoadBalancer") {
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (i, port) in items(spec, "ports").iter().enumerate() {
+        let number = int(port, "nodePort");
+        if number == 0 {
+            continue;
+        }
+        let path = path.index(i).child("nodePort");
+        if !(30000..=32767).contains(&number) {
+            let detail = "provided port is not in the valid range. The range of valid ports is \
+                          30000-32767";
+            errors.push(FieldError::invalid(path, number, detail));
+        } else if !seen.insert((text(port, "protocol"), number)) {
+            errors.push(FieldError::invalid(path, number, "provided port is already allocated"));
+        }
+    }
+}
+
 fn balancer_class(spec: &Value, path: &Path, errors: &mut Errors) {
     if !has(spec, "loadBalancerClass") {
         return;
@@ -275,5 +305,13 @@ fn traffic(spec: &Value, path: &Path, errors: &mut Errors) {
     if has(spec, "internalTrafficPolicy") {
         let policy = text(spec, "internalTrafficPolicy");
         one_of(errors, &path.child("internalTrafficPolicy"), policy, &["Cluster", "Local"]);
+    }
+    if has(spec, "trafficDistribution") {
+        let value = text(spec, "trafficDistribution");
+        let supported = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+        if !supported.contains(&value) {
+            let path = path.child("trafficDistribution");
+            errors.push(FieldError::not_supported(path, value, &supported));
+        }
     }
 }

@@ -169,7 +169,11 @@ pub(super) fn volume(object: &Value, errors: &mut Errors) {
         errors.push(FieldError::not_supported(&capacity, value, &["storage"]));
     }
     for (name, amount) in entries(spec, "capacity") {
-        positive(amount.as_str().unwrap_or("0"), &capacity.key(name), errors);
+        let (amount, path) = (amount.as_str().unwrap_or("0"), capacity.key(name));
+        if let Some(whole) = quantity::whole(amount).filter(|whole| *whole < 0) {
+            errors.push(FieldError::invalid(&path, whole, "must be a valid resource quantity"));
+        }
+        positive(amount, &path, errors);
     }
     let policy = text(spec, "persistentVolumeReclaimPolicy");
     if !policy.is_empty() && !RECLAIM.contains(&policy) {
@@ -305,6 +309,16 @@ pub(super) fn class(object: &Value, errors: &mut Errors) {
     let mode = text(object, "volumeBindingMode");
     let supported = ["Immediate", "WaitForFirstConsumer"];
     one_of(errors, &Path::new("volumeBindingMode"), mode, &supported);
+    for (i, term) in items(object, "allowedTopologies").iter().enumerate() {
+        let path = Path::new("allowedTopologies").index(i).child("matchLabelExpressions");
+        for (j, row) in items(term, "matchLabelExpressions").iter().enumerate() {
+            let path = path.index(j);
+            if items(row, "values").is_empty() {
+                errors.push(FieldError::required(path.child("values"), ""));
+            }
+            qualified_name(errors, &path.child("key"), text(row, "key"));
+        }
+    }
 }
 
 pub(super) fn class_update(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {

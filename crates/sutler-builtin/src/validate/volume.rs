@@ -143,7 +143,7 @@ pub(super) fn host_path(body: &Value, path: &Path, errors: &mut Errors) {
 pub(super) fn nfs(body: &Value, path: &Path, errors: &mut Errors) {
     required_text(errors, body, path, "server");
     required_text(errors, body, path, "path");
-    if !text(body, "path").is_empty() && !text(body, "path").starts_with('/') {
+    if !text(body, "path").starts_with('/') {
         let detail = "must be an absolute path";
         errors.push(FieldError::invalid(path.child("path"), text(body, "path"), detail));
     }

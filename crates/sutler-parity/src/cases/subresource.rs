@@ -11,7 +11,7 @@ subject!("subresource":
     status_deployment, status_pod, status_node, status_pdb, status_namespace, status_pvc, status_service, status_world,
     scale_get, scale_put, scale_merge, scale_negative, scale_without_replicas, scale_missing, scale_version, scale_name_mismatch, scale_wrong_kind, scale_selector, scale_status_ignored, scale_dry_run, scale_strategic_custom, scale_json_patch,
     scale_deployment, scale_replicaset, scale_apply, scale_invalid_object, scale_of_plain,
-    binding, binding_twice, binding_missing_pod, binding_target, binding_collection, binding_annotations, eviction, eviction_missing, eviction_name, eviction_dry_run, eviction_grace, eviction_precondition, eviction_budget, eviction_two_budgets, eviction_unhealthy,
+    binding, binding_twice, binding_missing_pod, binding_target, binding_collection, binding_annotations, eviction, eviction_missing, eviction_name, eviction_dry_run, eviction_grace, eviction_budget, eviction_two_budgets, eviction_unhealthy,
 );
 
 fn made(c: &Case) -> crate::case::Reply {
@@ -379,12 +379,6 @@ fn eviction_grace(c: &Case) {
     c.post("pod", &with(pod("a"), "spec.nodeName", "n1")).is(201);
     c.post("pod/a/eviction", &with(evict("a"), "deleteOptions", json!({"gracePeriodSeconds": 9}))).is(201);
     c.get("pod/a").is(200).has("/metadata/deletionGracePeriodSeconds", 9);
-}
-
-fn eviction_precondition(c: &Case) {
-    c.post("pod", &pod("a")).is(201);
-    c.post("pod/a/eviction", &with(evict("a"), "deleteOptions", json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})));
-    c.get("pod/a").is(200);
 }
 
 fn ready(c: &Case, name: &str) {

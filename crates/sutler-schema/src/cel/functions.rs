@@ -58,8 +58,14 @@ pub(super) fn call<'a>(eval: &mut Eval<'a>, call: &'a CallExpr) -> Evaluated<'a>
     {
         return outcome;
     }
-    let size: u64 = target.iter().chain(&args).map(Val::cost_size).sum();
-    eval.charge(1 + tenth(size))?;
+    let sizes = || target.iter().chain(&args).map(Val::cost_size);
+    // These compare every item with every other.
+    let cost = match (namespace, name) {
+        (Some("sets"), _) => sizes().fold(1, u64::saturating_mul),
+        (None, "distinct") => sizes().fold(1, |cost, size| cost + size.saturating_mul(size) / 2),
+        _ => 1 + tenth(sizes().sum()),
+    };
+    eval.charge(cost)?;
     library::call(name, namespace, target, args)
 }
 

@@ -5,30 +5,46 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{DecodeError, MAX_DEPTH};
-use crate::{path::push_index, text::go_quote};
+use crate::{
+    node::{Node, Type},
+    path::push_index,
+    prune::is_open,
+    text::go_quote,
+};
 
-/// No more duplicates than this are reported.
-const MAX_DUPLICATES: usize = 100;
+/// No more faults of keys than this are reported.
+const MAX_STRICT: usize = 100;
 
-/// The value and the paths of duplicate keys, in the order of the text.
-pub(super) fn decode(bytes: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
+/// A key that strict decoding refuses.
+pub(super) enum Strict {
+    Duplicate(String),
+    Unknown(String),
+}
+
+/// The value and what is wrong with its keys, in the order of the text. Fields are unknown only
+/// where `node` describes the object.
+pub(super) fn decode(
+    bytes: &[u8],
+    node: Option<&Node>,
+) -> Result<(Value, Vec<Strict>), DecodeError> {
     let mut reader = Reader {
         bytes,
         at: 0,
         path: String::new(),
-        duplicates: Vec::new(),
+        strict: Vec::new(),
         seen: BTreeSet::new(),
+        muted: false,
         range_error: None,
     };
     reader.space();
-    let value = reader.value(0)?;
+    let value = reader.value(0, node)?;
     reader.space();
     if reader.at < bytes.len() {
         return Err(reader.unexpected("after top-level value"));
     }
     match reader.range_error {
         Some(error) => Err(error),
-        None => Ok((value, reader.duplicates)),
+        None => Ok((value, reader.strict)),
     }
 }
 
@@ -36,8 +52,11 @@ struct Reader<'b> {
     bytes: &'b [u8],
     at: usize,
     path: String,
-    duplicates: Vec<String>,
+    strict: Vec<Strict>,
+    /// Paths that were reported; each is once.
     seen: BTreeSet<String>,
+    /// Set inside an unknown field.
+    muted: bool,
     /// A number out of range; reported only if the text is well-formed to its end.
     range_error: Option<DecodeError>,
 }
@@ -69,15 +88,15 @@ impl Reader<'_> {
         DecodeError(format!("invalid character {shown} {context}"))
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, DecodeError> {
+    fn value(&mut self, depth: usize, node: Option<&Node>) -> Result<Value, DecodeError> {
         match self.peek() {
             Some(b'{') => {
                 self.check_depth(depth)?;
-                self.object(depth)
+                self.object(depth, node.filter(|node| node.ty == Type::Object))
             }
             Some(b'[') => {
                 self.check_depth(depth)?;
-                self.array(depth)
+                self.array(depth, node.and_then(|node| node.items.as_deref()))
             }
             Some(b'"') => self.string().map(Value::String),
             Some(b'-' | b'0'..=b'9') => self.number(),
@@ -95,7 +114,7 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, DecodeError> {
+    fn object(&mut self, depth: usize, node: Option<&Node>) -> Result<Value, DecodeError> {
         let mut fields = Map::new();
         let length = self.path.len();
         self.at += 1;
@@ -119,13 +138,18 @@ impl Reader<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
-            if fields.contains_key(&key) && self.duplicates.len() < MAX_DUPLICATES {
-                let path = self.path.clone();
-                if self.seen.insert(path.clone()) {
-                    self.duplicates.push(path);
-                }
+            let child = node.and_then(|node| node.field(&key)).map(|child| &**child);
+            let unknown = node.is_some_and(|node| child.is_none() && !is_open(node));
+            if unknown {
+                self.report(Strict::Unknown);
+            } else if fields.contains_key(&key) {
+                self.report(Strict::Duplicate);
             }
-            let value = self.value(depth + 1)?;
+            // What is dropped anyway is not looked into.
+            let muted = self.muted;
+            self.muted |= unknown;
+            let value = self.value(depth + 1, child)?;
+            self.muted = muted;
             self.path.truncate(length);
             fields.insert(key, value);
             self.space();
@@ -141,7 +165,7 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value, DecodeError> {
+    fn array(&mut self, depth: usize, node: Option<&Node>) -> Result<Value, DecodeError> {
         let mut items = Vec::new();
         let length = self.path.len();
         self.at += 1;
@@ -152,7 +176,7 @@ impl Reader<'_> {
         }
         loop {
             push_index(&mut self.path, items.len());
-            items.push(self.value(depth + 1)?);
+            items.push(self.value(depth + 1, node)?);
             self.path.truncate(length);
             self.space();
             match self.peek() {
@@ -164,6 +188,13 @@ impl Reader<'_> {
                 _ => return Err(self.unexpected("after array element")),
             }
             self.space();
+        }
+    }
+
+    /// Notes a fault of the key at hand.
+    fn report(&mut self, fault: fn(String) -> Strict) {
+        if !self.muted && self.strict.len() < MAX_STRICT && self.seen.insert(self.path.clone()) {
+            self.strict.push(fault(self.path.clone()));
         }
     }
 

@@ -96,6 +96,31 @@ fn duplicates() {
 }
 
 #[test]
+fn unknown_fields_in_order() {
+    let node = Node::parse(&json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"a": {"type": "integer"}, "l": {"type": "array",
+            "items": {"type": "object", "properties": {"x": {"type": "integer"}}}}}},
+        "data": {"type": "object", "additionalProperties": {"type": "string"}},
+        "any": {},
+    }}))
+    .unwrap();
+    let text = r#"{"zz":{"q":1,"q":2},"spec":{"b":1,"a":1,"a":2,"l":[{"y":1},{"x":1,"x":2}]},
+        "data":{"k":"v","k":"w"},"any":{"free":1},"aa":1}"#;
+    assert_eq!(
+        json_known(text.as_bytes(), &node).unwrap().strict_errors,
+        [
+            r#"unknown field "zz""#,
+            r#"unknown field "spec.b""#,
+            r#"duplicate field "spec.a""#,
+            r#"unknown field "spec.l[0].y""#,
+            r#"duplicate field "spec.l[1].x""#,
+            r#"duplicate field "data.k""#,
+            r#"unknown field "aa""#,
+        ]
+    );
+}
+
+#[test]
 fn yaml_values() {
     let cases = [
         (

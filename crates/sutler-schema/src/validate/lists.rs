@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::schema::MAX_FAULTS;
 use crate::{
     error::FieldError,
     node::{ListType, Node},
@@ -51,7 +52,7 @@ fn has_lists(node: &Node) -> bool {
 }
 
 fn check_set(items: &[Value], path: &Path, errors: &mut Vec<FieldError>) {
-    for i in repeated(items) {
+    for i in repeated(items).into_iter().take(MAX_FAULTS) {
         errors.push(FieldError::duplicate(path.index(i), items[i].clone()));
     }
 }
@@ -78,7 +79,7 @@ fn check_map(items: &[Value], keys: &[String], path: &Path, errors: &mut Vec<Fie
             Value::Object(identity)
         })
         .collect();
-    for i in repeated(&identities) {
+    for i in repeated(&identities).into_iter().take(MAX_FAULTS) {
         errors.push(FieldError::duplicate(path.index(i), identities[i].clone()));
     }
 }

@@ -1,12 +1,12 @@
 //! The walk over an object that runs the CEL rules of its schema.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 
 use super::{
     correlate::{OldItems, unchanged},
-    schema::{Schema, type_name},
+    schema::{MAX_FAULTS, Schema, type_name},
 };
 use crate::{
     cel::{self, OBJECT_BUDGET},
@@ -25,7 +25,8 @@ pub(super) struct Findings {
 
 /// Runs all rules, as long as the budget lasts.
 pub(super) fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Findings {
-    let mut walk = Walk { findings: Findings::default(), budget: OBJECT_BUDGET };
+    let mut walk =
+        Walk { findings: Findings::default(), budget: OBJECT_BUDGET, unchanged: HashMap::new() };
     let compared =
         Compared { current: old.map(|old| Pair { new, old, node: &schema.node }), nearest: None };
     // Out of budget is reported in the findings.
@@ -59,11 +60,6 @@ struct Compared<'v> {
 }
 
 impl<'v> Compared<'v> {
-    fn tolerated(self) -> bool {
-        let pair = self.current.or(self.nearest);
-        pair.is_some_and(|pair| unchanged(pair.new, pair.old, pair.node))
-    }
-
     fn field(self, name: &str) -> Self {
         match self.current {
             None => self,
@@ -84,6 +80,8 @@ impl<'v> Compared<'v> {
 struct Walk {
     findings: Findings,
     budget: i64,
+    /// Whether values are unchanged, by their address: many items may ask about one list.
+    unchanged: HashMap<usize, bool>,
 }
 
 impl Walk {
@@ -148,6 +146,9 @@ impl Walk {
             Type::IntOrString => "",
             ty => type_name(ty),
         };
+        if self.findings.errors.len() >= MAX_FAULTS {
+            return Err(Stop);
+        }
         if self.budget <= 0 {
             return self.stop(path, ty, OUT_OF_BUDGET.into());
         }
@@ -196,7 +197,7 @@ impl Walk {
         compared: Compared<'_>,
     ) -> Result<(), Stop> {
         let field = if rule.field.is_empty() { path.clone() } else { path.child(&rule.field) };
-        let tolerated = !rule.uses_old && compared.tolerated();
+        let tolerated = !rule.uses_old && self.tolerated(compared);
         let mut detail = None;
         if let Some(outcome) = rule.message(node, new, old) {
             self.pay(outcome.cost, &field, ty, MESSAGE_OUT_OF_BUDGET)?;
@@ -231,6 +232,13 @@ impl Walk {
             false => self.findings.errors.push(error),
         }
         Ok(())
+    }
+
+    fn tolerated(&mut self, compared: Compared<'_>) -> bool {
+        let Some(pair) = compared.current.or(compared.nearest) else { return false };
+        let address = std::ptr::from_ref(pair.new) as usize;
+        let known = self.unchanged.entry(address);
+        *known.or_insert_with(|| unchanged(pair.new, pair.old, pair.node))
     }
 
     fn pay(&mut self, cost: u64, path: &Path, ty: &str, detail: &str) -> Result<(), Stop> {

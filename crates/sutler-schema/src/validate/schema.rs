@@ -181,12 +181,16 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
         Value::Null => ("null", ""),
         Value::Bool(_) => ("boolean", ""),
         Value::String(_) => ("string", ""),
-        Value::Number(number) if number.is_f64() => ("number", "float64"),
-        Value::Number(_) => ("integer", "int64"),
+        Value::Number(number) if number.is_i64() => ("integer", "int64"),
+        // Also integers that do not fit: the API holds them as floats.
+        Value::Number(_) => ("number", "float64"),
         Value::Array(_) => ("array", ""),
         Value::Object(_) => ("object", ""),
     }
 }
+
+/// How many faults of one object are reported.
+pub(super) const MAX_FAULTS: usize = 10_000;
 
 /// How many checks passed; the alternative with the most explains a failed `anyOf` best.
 type Matches = u32;
@@ -238,7 +242,7 @@ impl Walk<'_> {
                     match fault {
                         number::Fault::OfField { value, message } => {
                             let error = FieldError::invalid(self.field(), value, &message);
-                            self.errors.push((message, error));
+                            self.push((message, error));
                         }
                         number::Fault::OfType(message) => self.composite(message),
                     }
@@ -304,7 +308,7 @@ impl Walk<'_> {
         if let Some(max) = node.max_length.filter(|max| length > *max) {
             let message = format!("{} in body should be at most {max} chars long", self.path);
             let max = usize::try_from(max).unwrap_or(usize::MAX);
-            self.errors.push((message, FieldError::too_long(self.field(), max)));
+            self.push((message, FieldError::too_long(self.field(), max)));
         } else if let Some(min) = node.min_length.filter(|min| length < *min) {
             self.invalid(text, format!("should be at least {min} chars long"));
         } else if let Some(regex) = schema.pattern.as_ref().filter(|regex| !regex.is_match(text)) {
@@ -386,7 +390,7 @@ impl Walk<'_> {
             self.path.push('.');
             self.path.push_str(name);
             let message = format!("{} in body is required", self.path);
-            self.errors.push((message, FieldError::required(self.field(), "")));
+            self.push((message, FieldError::required(self.field(), "")));
             self.path.truncate(length);
         }
         matches
@@ -403,7 +407,7 @@ impl Walk<'_> {
             .collect();
         let message = format!("{} in body should be one of {}", self.path, texts.join(" "));
         let error = FieldError::not_supported(self.field(), value.clone(), &texts);
-        self.errors.push((message, error));
+        self.push((message, error));
     }
 
     /// `anyOf`, `oneOf`, `allOf` and `not`, none of which look at the old value.
@@ -493,6 +497,13 @@ impl Walk<'_> {
         (matches, self.errors.split_off(before))
     }
 
+    /// Notes a fault, up to a limit that only a hostile object reaches.
+    fn push(&mut self, fault: (String, FieldError)) {
+        if self.errors.len() < MAX_FAULTS {
+            self.errors.push(fault);
+        }
+    }
+
     /// The current path as a field: below the base, without the dot of a map key at the root.
     fn field(&self) -> String {
         let path = self.path.strip_prefix('.').unwrap_or(&self.path);
@@ -507,26 +518,26 @@ impl Walk<'_> {
     fn invalid(&mut self, value: impl Into<Value>, what: String) {
         let message = format!("{} in body {what}", self.path);
         let error = FieldError::invalid(self.field(), value, &message);
-        self.errors.push((message, error));
+        self.push((message, error));
     }
 
     fn wrong_type(&mut self, wanted: &str, given: &str) {
         let message =
             format!("{} in body must be of type {wanted}: {}", self.path, go_quote(given));
         let error = FieldError::type_invalid(self.field(), given, &message);
-        self.errors.push((message, error));
+        self.push((message, error));
     }
 
     fn too_many(&mut self, actual: usize, max: u64, what: &str) {
         let message = format!("{} in body should have at most {max} {what}", self.path);
         let max = usize::try_from(max).unwrap_or(usize::MAX);
-        self.errors.push((message, FieldError::too_many(self.field(), actual, max)));
+        self.push((message, FieldError::too_many(self.field(), actual, max)));
     }
 
     /// A fault that is not of one field; the message names the path.
     fn composite(&mut self, message: String) {
         let error = FieldError::invalid(self.base.unwrap_or("<nil>"), "", &message);
-        self.errors.push((message, error));
+        self.push((message, error));
     }
 }
 

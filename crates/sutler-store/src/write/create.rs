@@ -66,9 +66,9 @@ pub(crate) async fn insert(
         let name = object::name(&object).to_owned();
         let also = inner.namespaces.expect(inner, resource, &namespace, &name).await?;
         guard::before_create(ctx, resource, &mut object).await?;
-        let errors = strategy::validate_create(resource, &object);
-        if !errors.is_empty() {
-            return Err(ApiError::invalid(resource.gk(), &name, &errors));
+        let found = strategy::validate_create(resource, &object);
+        if !found.errors.is_empty() {
+            return Err(ApiError::invalid(resource.gk(), &name, &found.errors));
         }
         let key = resource.key(&namespace, &name);
         let stored = codec::encode(&object)?;

@@ -60,7 +60,7 @@ pub(crate) async fn before_delete(
 }
 
 /// Namespaces without which nothing works.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+const IMMORTAL: [&str; 4] = ["default", "kube-system", "kube-public", users::NAMESPACE];
 
 /// Takes note that objects of a resource were written.
 pub(crate) fn after_write(inner: &Arc<Inner>, resource: &Resource) {

@@ -239,7 +239,7 @@ fn check_config(
     Ok(())
 }
 
-fn apply_refusal(error: &apply::Error) -> ApiError {
+pub(super) fn apply_refusal(error: &apply::Error) -> ApiError {
     let message = error.to_string();
     match error {
         apply::Error::Conflict(conflicts) => {

@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sutler_apply::patch;
+use sutler_apply::{
+    apply,
+    managed::{ManagedError, ReplicasPath, from_scale, to_scale},
+    patch,
+    update::{Track, track},
+};
 use sutler_schema::error::FieldError;
 
 use super::{
@@ -54,33 +59,120 @@ pub(crate) async fn write(
         create: false,
         binding_version: !patching && !object::meta_str(&sent, "resourceVersion").is_empty(),
     };
+    let now = ctx.inner.timestamp();
+    let write = ScaleWrite { resource, scale, options: &options, now: &now };
     let mut outcome = run(ctx, &change, &mut |current| {
         let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
-        let wanted = if patching {
-            let mut wanted = view(resource, scale, current);
-            match content_type.as_str() {
-                "application/json-patch+json" => patch::json(&mut wanted, &sent),
-                _ => patch::check_merge(&sent).map(|()| patch::merge(&mut wanted, &sent)),
+        let view = write.view(current)?;
+        let wanted = match (patching, content_type.as_str()) {
+            (false, _) => write.tracked(&view, sent.clone()),
+            (true, "application/apply-patch+yaml") => write.applied(&view, &sent)?,
+            (true, kind) => {
+                let mut wanted = view.clone();
+                match kind {
+                    "application/json-patch+json" => patch::json(&mut wanted, &sent),
+                    _ => patch::check_merge(&sent).map(|()| patch::merge(&mut wanted, &sent)),
+                }
+                .map_err(|e| super::patch::refusal(&e))?;
+                write.tracked(&view, wanted)
             }
-            .map_err(|e| super::patch::refusal(&e))?;
-            wanted
-        } else {
-            sent.clone()
         };
         check(&wanted, &info.name)?;
-        let mut next = current.clone();
-        let replicas = wanted.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
-        set(&mut next, &scale.spec_replicas, replicas);
-        let version = object::meta_str(&wanted, "resourceVersion");
-        let version = (!version.is_empty()).then(|| Value::String(version.into()));
-        object::set_meta(&mut next, "resourceVersion", version);
-        Ok(Next::Tracked(next))
+        write.parent(current, &wanted).map(Next::Owned)
     })
     .await?;
     outcome.object = view(resource, scale, &outcome.object);
     outcome.wire = None;
     outcome.status = true;
     Ok(outcome)
+}
+
+/// A write to the scale of an object: who owns the number there owns it here.
+struct ScaleWrite<'a> {
+    resource: &'a Resource,
+    scale: &'a Scale,
+    options: &'a WriteOptions,
+    now: &'a str,
+}
+
+impl ScaleWrite<'_> {
+    fn with_path<T>(
+        &self,
+        then: impl FnOnce(&[ReplicasPath<'_>]) -> Result<T, ManagedError>,
+    ) -> Result<T, ApiError> {
+        let path: Vec<&str> = self.scale.spec_replicas.iter().map(String::as_str).collect();
+        let mapping = ReplicasPath { api_version: &self.resource.api_version, path: &path };
+        then(&[mapping]).map_err(ApiError::internal)
+    }
+
+    fn view(&self, parent: &Value) -> Result<Value, ApiError> {
+        let mut view = view(self.resource, self.scale, parent);
+        let owned = parent.pointer("/metadata/managedFields");
+        let owned = self.with_path(|paths| to_scale(owned, paths))?;
+        object::set_meta(&mut view, "managedFields", owned);
+        Ok(view)
+    }
+
+    fn tracked(&self, old: &Value, mut new: Value) -> Value {
+        let Some(kind) = scale_kind() else { return new };
+        let track_it = Track {
+            old: Some(old),
+            node: &kind.node(),
+            manager: &self.options.manager,
+            api_version: "autoscaling/v1",
+            subresource: "scale",
+            now: self.now,
+            reset: &[],
+            zero: None,
+        };
+        track(&mut new, &track_it);
+        new
+    }
+
+    fn applied(&self, live: &Value, config: &Value) -> Result<Value, ApiError> {
+        let Some(kind) = scale_kind() else { return Ok(config.clone()) };
+        let request = apply::Request {
+            live: Some(live),
+            config,
+            node: &kind.node(),
+            manager: &self.options.manager,
+            api_version: "autoscaling/v1",
+            subresource: "scale",
+            force: self.options.force,
+            now: self.now,
+            reset: &[],
+            zero: None,
+        };
+        apply::apply(&request).map_err(|e| super::patch::apply_refusal(&e))
+    }
+
+    /// The parent with the number and the owners of its new scale.
+    fn parent(&self, current: &Value, wanted: &Value) -> Result<Value, ApiError> {
+        let mut next = current.clone();
+        let replicas = wanted.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
+        set(&mut next, &self.scale.spec_replicas, replicas);
+        let owned = self.with_path(|paths| {
+            from_scale(
+                current.pointer("/metadata/managedFields"),
+                wanted.pointer("/metadata/managedFields"),
+                &self.resource.api_version,
+                paths,
+            )
+        })?;
+        object::set_meta(&mut next, "managedFields", owned);
+        let version = object::meta_str(wanted, "resourceVersion");
+        let version = (!version.is_empty()).then(|| Value::String(version.into()));
+        object::set_meta(&mut next, "resourceVersion", version);
+        let uid = object::uid(wanted);
+        if !uid.is_empty() {
+            object::set_meta(&mut next, "uid", Some(uid.into()));
+        }
+        Ok(next)
+    }
+}
+
+fn scale_kind() -> Option<&'static sutler_builtin::Kind> {
+    sutler_builtin::lookup("autoscaling", "v1", "Scale")
 }
 
 fn paths(resource: &Resource) -> Result<&Scale, ApiError> {

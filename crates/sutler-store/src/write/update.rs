@@ -185,10 +185,11 @@ async fn attempt(
     }
     strategy::prepare_update(resource, subresource, &mut new, &old);
     guard::before_update(ctx, resource, subresource, &mut new, &old).await?;
-    let errors = strategy::validate_update(resource, subresource, &new, &old);
-    if !errors.is_empty() {
-        return Err(ApiError::invalid(resource.gk(), name, &errors));
+    let found = strategy::validate_update(resource, subresource, &new, &old);
+    if !found.errors.is_empty() {
+        return Err(ApiError::invalid(resource.gk(), name, &found.errors));
     }
+    ctx.warn(found.warnings);
     object::set_meta(&mut new, "resourceVersion", Some(record.version.to_string().into()));
     if is_noop_besides_timestamps(&old, &new) {
         return Ok(Attempt::Done(Outcome::ok(old)));
