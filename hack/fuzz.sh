@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Fuzzes the decoders, patches, apply, validation and the store engines, each target for
-# FUZZ_SECONDS (60); arguments name targets, none means all. Installs cargo-fuzz once into the
-# cache, where the corpora and the build are kept too.
+# Fuzzes decoders, patches, apply, validation, the store engines and the whole server, each target
+# for FUZZ_SECONDS (60); arguments name targets, none means all. Needs a nightly toolchain;
+# cargo-fuzz is installed once into the cache, where the build and what is found are kept too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.13.2
 cache=${SUTLER_CACHE:-$HOME/.cache/sutler}
 root=$cache/tools/cargo-fuzz-$version
-toolchain=${FUZZ_TOOLCHAIN:-nightly}
 seconds=${FUZZ_SECONDS:-60}
 if [ ! -x "$root/bin/cargo-fuzz" ]; then
   echo "installing cargo-fuzz $version"
@@ -15,20 +14,19 @@ if [ ! -x "$root/bin/cargo-fuzz" ]; then
   CARGO_TARGET_DIR=$(mktemp -d) cargo install --quiet --locked --root "$root" "cargo-fuzz@$version"
 fi
 export PATH=$root/bin:$PATH
-export CARGO_TARGET_DIR=$cache/fuzz/target
-if [ $# -eq 0 ]; then
-  mapfile -t targets < <(cargo "+$toolchain" fuzz list)
-else
-  targets=("$@")
-fi
-cargo "+$toolchain" fuzz build
+# The toolchain file of the workspace names a stable one. Our code has no unsafe blocks, so that a
+# sanitizer of memory would only slow it down.
+fuzz() { RUSTUP_TOOLCHAIN=${FUZZ_TOOLCHAIN:-nightly} cargo fuzz "$@"; }
+options=(--sanitizer "${FUZZ_SANITIZER:-none}" --target-dir "$cache/fuzz/target")
+targets=("$@")
+[ $# -gt 0 ] || mapfile -t targets < <(fuzz list)
+fuzz build "${options[@]}"
 for target in "${targets[@]}"; do
   echo "fuzzing $target for $seconds s"
-  mkdir -p "$cache/fuzz/corpus/$target"
-  seeds=()
-  [ -d "fuzz/seeds/$target" ] && seeds=("fuzz/seeds/$target")
   # The first folder takes what is found; seeds are only read.
-  cargo "+$toolchain" fuzz run "$target" "$cache/fuzz/corpus/$target" "${seeds[@]}" -- \
-    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
-    -verbosity=0
+  folders=("$cache/fuzz/corpus/$target")
+  mkdir -p "${folders[0]}"
+  [ ! -d "fuzz/seeds/$target" ] || folders+=("fuzz/seeds/$target")
+  fuzz run "${options[@]}" "$target" "${folders[@]}" -- -max_total_time="$seconds" -timeout=20 \
+    -rss_limit_mb=2048 -max_len=32768 -verbosity=0 -print_final_stats=1
 done

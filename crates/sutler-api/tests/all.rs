@@ -6,3 +6,5 @@ mod corpus;
 mod deployed;
 #[path = "all/round_trip.rs"]
 mod round_trip;
+#[path = "all/served.rs"]
+mod served;

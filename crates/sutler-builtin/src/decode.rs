@@ -7,6 +7,7 @@ use base64::{
     engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD},
 };
 use serde_json::{Map, Value};
+use sutler_schema::quantity::QuantityError;
 
 use crate::{
     Kind, quantity, time,
@@ -191,7 +192,7 @@ impl Decoder<'_> {
             return Err(DecodeError(text));
         }
         if *ty == Type::Quantity {
-            return Err(DecodeError(quantity::FORMAT_ERROR.into()));
+            return Err(DecodeError(QuantityError::Format.to_string()));
         }
         let shown = shown.map_or_else(|| self.types.shown(ty), str::to_owned);
         self.save(match self.path.is_empty() {
@@ -215,7 +216,9 @@ fn optional(time: Result<Option<String>, String>) -> Result<Value, DecodeError> 
 }
 
 fn quantity_value(text: &str) -> Result<Value, DecodeError> {
-    quantity::canonical(text.trim()).map(Value::String).map_err(DecodeError)
+    quantity::canonical(text.trim())
+        .map(Value::String)
+        .map_err(|error| DecodeError(error.to_string()))
 }
 
 /// Adds a field to its object unless its type leaves such a value out.

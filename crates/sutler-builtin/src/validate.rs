@@ -154,6 +154,7 @@ fn status(kind: &Kind, new: &Value, old: &Value, errors: &mut Errors) {
         ("", "Namespace") => core::namespace_status(new, errors),
         ("", "Node") => node::update(new, old, errors),
         ("", "Pod") => pod::status(new, old, errors),
+        ("", "Service") => service::status(new, errors),
         ("apps", _) => apps::status(kind.kind, new, old, errors),
         ("policy", "PodDisruptionBudget") => core::budget_status(new, errors),
         _ => {}

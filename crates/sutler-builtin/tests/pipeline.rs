@@ -4,8 +4,9 @@ use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 use sutler_builtin::{
-    Kind, admit_create, admit_update, apply_defaults, decode, event_from_v1, event_to_v1, kinds,
-    lookup, prepare_for_create, prepare_for_update, validate_create, validate_update,
+    Kind, admit_create, admit_update, apply_defaults, assign_cluster_ip, decode, event_from_v1,
+    event_to_v1, kinds, lookup, needs_cluster_ip, prepare_for_create, prepare_for_update,
+    validate_create, validate_update,
 };
 use sutler_schema::error::FieldError;
 
@@ -16,7 +17,12 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 /// All manifests, by name.
 pub(crate) fn manifests() -> Vec<(String, Value)> {
-    let mut all: Vec<(String, Value)> = fs::read_dir(folder("manifests"))
+    objects("manifests")
+}
+
+/// All objects of a folder, by name.
+pub(crate) fn objects(name: &str) -> Vec<(String, Value)> {
+    let mut all: Vec<(String, Value)> = fs::read_dir(folder(name))
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -53,23 +59,28 @@ pub(crate) fn create(kind: &Kind, mut object: Value) -> (Value, Vec<FieldError>)
     admit_create(kind, &mut object);
     prepare_for_create(kind, &mut object);
     let errors = validate_create(kind, &object);
+    object["metadata"]["resourceVersion"] = "1".into();
+    if kind.is("", "Service") && needs_cluster_ip(&object) {
+        assign_cluster_ip(&mut object, "10.0.0.5");
+    }
     (object, errors)
 }
 
-/// What is wrong with a change of a stored object by a merge patch.
+/// What is stored after a merge patch of a stored object, and what is wrong with it.
 pub(crate) fn update(
     kind: &Kind,
     old: &Value,
     patch: &Value,
     subresource: Option<&str>,
-) -> Result<Vec<FieldError>, String> {
+) -> Result<(Value, Vec<FieldError>), String> {
     let shown = show(kind, old.clone());
     let mut new = read(merge(&shown, patch))?;
     if subresource.is_none() {
         admit_update(kind, &mut new, old);
     }
     prepare_for_update(kind, &mut new, old, subresource);
-    Ok(validate_update(kind, &new, old, subresource))
+    let errors = validate_update(kind, &new, old, subresource);
+    Ok((new, errors))
 }
 
 /// The form in which clients see a stored object.

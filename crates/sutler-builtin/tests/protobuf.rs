@@ -6,11 +6,11 @@ use std::fs;
 use serde_json::json;
 use sutler_builtin::{ProtobufError, decode, decode_protobuf};
 
-use crate::pipeline::{folder, kind_of, manifests};
+use crate::pipeline::{folder, kind_of, manifests, objects};
 
 #[test]
 fn bodies_give_the_json_of_their_manifests() {
-    for (name, manifest) in manifests() {
+    for (name, manifest) in manifests().into_iter().chain(objects("bodies")) {
         let path = folder("fixtures/protobuf").join(format!("{name}.pb"));
         let object = decode_protobuf(&fs::read(path).unwrap()).unwrap();
         let expected = decode(kind_of(&manifest), manifest).unwrap();

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 use sutler_builtin::{decode, needs_cluster_ip};
 
-use crate::pipeline::{create, folder, kind_of, manifests, read, show};
+use crate::pipeline::{create, folder, kind_of, manifests, read, show, update};
 
 #[test]
 fn new_objects_are_stored_as_the_real_server_stores_them() {
@@ -24,6 +24,34 @@ fn new_objects_are_stored_as_the_real_server_stores_them() {
         if object != expected {
             let text = |value: &Value| serde_json::to_string_pretty(value).unwrap();
             failures.push(format!("{name}\n{}", difference(&text(&expected), &text(&object))));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn changes_are_stored_as_the_real_server_stores_them() {
+    let text = fs::read_to_string(folder("fixtures/updated.json")).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let bases = manifests();
+    let mut failures = Vec::new();
+    for case in &cases {
+        let (_, base) = bases.iter().find(|(name, _)| *name == case["base"]).unwrap();
+        let kind = kind_of(base);
+        let (old, _) = create(kind, read(base.clone()).unwrap());
+        let (new, errors) =
+            update(kind, &old, &case["update"], case["subresource"].as_str()).unwrap();
+        if !errors.is_empty() {
+            failures.push(format!("{} {}\n{errors:?}", case["base"], case["update"]));
+            continue;
+        }
+        let mut new = show(kind, new);
+        assert_eq!(decode(kind, new.clone()).unwrap(), new, "{case}");
+        generalize(&mut new);
+        if new != case["result"] {
+            let text = |value: &Value| serde_json::to_string_pretty(value).unwrap();
+            let lines = difference(&text(&case["result"]), &text(&new));
+            failures.push(format!("{} {}\n{lines}", case["base"], case["update"]));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -60,6 +88,11 @@ fn generalize(object: &mut Value) {
         }
     }
     if is(object, "Service") {
+        for port in
+            object["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            port.as_object_mut().unwrap().remove("nodePort");
+        }
         let spec = object["spec"].as_object_mut().unwrap();
         if spec.get("clusterIP").is_some_and(|ip| ip != "None") {
             spec.remove("clusterIP");

@@ -65,11 +65,11 @@ fn rows() {
         ),
         (
             "service",
-            json!(["web", "ClusterIP", "<none>", "<none>", "80/TCP,53/UDP", "120m", "app=web"]),
+            json!(["web", "ClusterIP", "10.0.0.5", "<none>", "80/TCP,53/UDP", "120m", "app=web"]),
         ),
         (
             "service-balancer",
-            json!(["front", "LoadBalancer", "<none>", "192.0.2.7", "443/TCP", "120m", "<none>"]),
+            json!(["front", "LoadBalancer", "10.0.0.5", "192.0.2.7", "443/TCP", "120m", "<none>"]),
         ),
         (
             "service-external",

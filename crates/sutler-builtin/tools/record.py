@@ -82,8 +82,8 @@ def generalize(obj):
     return obj
 
 
-def manifests():
-    return {path.stem: json.loads(path.read_text()) for path in sorted((TESTS / "manifests").glob("*.json"))}
+def manifests(folder="manifests"):
+    return {path.stem: json.loads(path.read_text()) for path in sorted((TESTS / folder).glob("*.json"))}
 
 
 def table(server, obj):
@@ -146,8 +146,28 @@ def refused(server):
     path.write_text("[\n" + lines + "\n]\n")
 
 
+def updated(server):
+    path = TESTS / "fixtures" / "updated.json"
+    cases = json.loads(path.read_text())
+    bases = manifests()
+    for case in cases:
+        obj = bases[case["base"]]
+        server.remove(obj)
+        server.call("POST", server.collection(obj), obj)
+        target = server.collection(obj) + "/" + urllib.parse.quote(obj["metadata"]["name"])
+        target += "/" + case["subresource"] if "subresource" in case else ""
+        status, answer = server.call("PATCH", target, case["update"], "application/merge-patch+json")
+        server.remove(obj)
+        if status != 200:
+            print("not updated:", json.dumps(case), answer.get("message"))
+            continue
+        case["result"] = generalize(answer)
+    lines = ",\n".join(json.dumps(case, sort_keys=True) for case in cases)
+    path.write_text("[\n" + lines + "\n]\n")
+
+
 def protobuf(generator):
-    for name, obj in manifests().items():
+    for name, obj in {**manifests(), **manifests("bodies")}.items():
         encoded = subprocess.run([generator, "-protobuf"], input=json.dumps(obj).encode(), capture_output=True)
         if encoded.returncode:
             print(name, encoded.stderr.decode())
@@ -165,8 +185,8 @@ def main():
         (TESTS / "fixtures" / folder).mkdir(parents=True, exist_ok=True)
     server = Server(arguments.server, arguments.token)
     stored(server)
-    if (TESTS / "fixtures" / "refused.json").exists():
-        refused(server)
+    refused(server)
+    updated(server)
     if arguments.generator:
         protobuf(arguments.generator)
 

@@ -38,19 +38,37 @@ where
         return health(&inner, &path, &query);
     }
     let info = RequestInfo::parse(&parts.method, &path, &query);
-    let user = match identify(&inner, &parts).await {
+    let begun = tokio::time::Instant::now();
+    let response = answer(&inner, &parts, &info, &query, body).await;
+    inner.metrics.answered(info.verb, response.status(), begun.elapsed());
+    response
+}
+
+/// Who asks, whether they may, and then the answer.
+async fn answer<B>(
+    inner: &Arc<Inner>,
+    parts: &http::request::Parts,
+    info: &RequestInfo,
+    query: &Query,
+    body: B,
+) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    let user = match identify(inner, parts).await {
         Ok(user) => user,
         Err(error) => return refused(&error),
     };
-    let user = match permit(&inner, &parts.headers, user, &info).await {
+    let user = match permit(inner, &parts.headers, user, info).await {
         Ok(user) => user,
         Err(error) => return refused(&error),
     };
     let ctx = Ctx {
-        inner: &inner,
+        inner,
         user: &user,
-        info: &info,
-        query: &query,
+        info,
+        query,
         headers: &parts.headers,
         warnings: Mutex::new(Vec::new()),
     };

@@ -16,6 +16,7 @@ pub mod controllers;
 mod discovery;
 mod dispatch;
 pub mod jsonpath;
+pub mod metrics;
 mod negotiate;
 mod object;
 mod openapi;

@@ -17,6 +17,7 @@ use crate::{
     auth::{User, authn::Authenticator, impersonate::Impersonator},
     body::Body,
     dispatch,
+    metrics::Metrics,
     policy::PolicyCache,
     registry::{CrdError, Registry},
     status::ApiError,
@@ -75,6 +76,7 @@ pub(crate) struct Inner {
     pub(crate) impersonator: Impersonator,
     pub(crate) policy: PolicyCache,
     pub(crate) namespaces: Namespaces,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) stopping: tokio::sync::watch::Sender<bool>,
 }
 
@@ -91,6 +93,7 @@ impl ApiServer {
             impersonator: Impersonator::default(),
             policy: PolicyCache::default(),
             namespaces: Namespaces::default(),
+            metrics: Arc::default(),
             stopping: tokio::sync::watch::Sender::new(false),
         };
         let server = Self(Arc::new(inner));
@@ -101,6 +104,11 @@ impl ApiServer {
     /// The kinds that are served.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.0.metrics
     }
 
     /// The store's newest version.

@@ -11,9 +11,10 @@ use hyper_util::{
     server::conn::auto,
 };
 use prometheus_client::{
-    encoding::text::encode,
-    metrics::{gauge::Gauge, info::Info},
-    registry::Registry,
+    collector::Collector,
+    encoding::{DescriptorEncoder, NoLabelSet, text::encode},
+    metrics::{MetricType, gauge::Gauge, info::Info},
+    registry::{Registry, Unit},
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
@@ -31,6 +32,33 @@ pub(crate) fn registry(started: f64) -> Registry {
     start.set(started);
     registry.register("process_start_time_seconds", "When the process started, since 1970", start);
     registry
+}
+
+/// The API server's own counts, read when somebody asks.
+#[derive(Debug)]
+pub(crate) struct ApiMetrics(pub(crate) Arc<sutler_store::metrics::Metrics>);
+
+impl Collector for ApiMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let kind = MetricType::Counter;
+        let mut requests =
+            encoder.encode_descriptor("sutler_api_requests", "Requests answered", None, kind)?;
+        for (verb, class, count) in self.0.requests().filter(|(_, _, count)| *count > 0) {
+            requests
+                .encode_family(&[("verb", verb), ("code", class)])?
+                .encode_counter::<NoLabelSet, u64, u64>(&count, None)?;
+        }
+        let help = "Time spent on requests";
+        let unit = Some(&Unit::Seconds);
+        let mut time = encoder.encode_descriptor("sutler_api_request", help, unit, kind)?;
+        for (verb, spent) in self.0.time().filter(|(_, spent)| !spent.is_zero()) {
+            time.encode_family(&[("verb", verb)])?
+                .encode_counter::<NoLabelSet, f64, u64>(&spent.as_secs_f64(), None)?;
+        }
+        let mut watches =
+            encoder.encode_descriptor("sutler_api_watches", "Watches open", None, MetricType::Gauge)?;
+        watches.encode_gauge(&self.0.watches())
+    }
 }
 
 /// Serves a registry until `stop` says so; answers with the address and the task.

@@ -1,5 +1,6 @@
 //! `sutler serve`: the server, from its flags to its end.
 
+mod cluster;
 mod embedded;
 
 use std::{
@@ -9,8 +10,9 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
+use prometheus_client::registry::Registry;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
@@ -111,31 +113,29 @@ pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<ExitCode, Error>
 async fn serve(args: &ServeArgs, globals: &Globals) -> Result<()> {
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(stop_on_signal(stop)?);
-    let started = clock::now().timestamp_millis() as f64 / 1000.0;
-    let registry = metrics::registry(started);
-    let metrics = match args.metrics_listen {
-        None => None,
-        Some(listen) => {
-            let (address, task) = metrics::serve(listen, Arc::new(registry), stopped.clone())
-                .await
-                .with_context(|| format!("cannot serve metrics on {listen}"))?;
-            tracing::info!(%address, "serving metrics");
-            Some(task)
-        }
-    };
-    let result = match args.cluster {
-        true => serve_cluster(globals, stopped).await,
+    match args.cluster {
+        true => cluster::run(args, globals, stopped).await,
         false => embedded::run(args, stopped).await,
-    };
-    if let Some(task) = metrics {
-        task.abort();
     }
-    result
 }
 
-/// The seam to the controllers against a cluster's API server.
-async fn serve_cluster(_globals: &Globals, _stopped: watch::Receiver<bool>) -> Result<()> {
-    bail!("this build has no controllers to run against a cluster")
+/// Serves metrics where the flags say so, until the server stops.
+async fn serve_metrics(
+    args: &ServeArgs,
+    registry: Registry,
+    stopped: watch::Receiver<bool>,
+) -> Result<()> {
+    let Some(listen) = args.metrics_listen else { return Ok(()) };
+    let (address, _task) = metrics::serve(listen, Arc::new(registry), stopped)
+        .await
+        .with_context(|| format!("cannot serve metrics on {listen}"))?;
+    tracing::info!(%address, "serving metrics");
+    Ok(())
+}
+
+/// A registry with what every form of the server tells.
+fn registry() -> Registry {
+    metrics::registry(clock::now().timestamp_millis() as f64 / 1000.0)
 }
 
 /// A task that turns `stop` true at the first SIGTERM or SIGINT, and ends the process at the

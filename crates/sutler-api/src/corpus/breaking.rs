@@ -114,7 +114,10 @@ impl Breaking<'_> {
             self.add(Rule::Format, json!(i64::from(i32::MAX) + 1), "");
             // Kubernetes names the field of this one in its message alone.
             if let Some(case) = self.cases.last_mut() {
-                case.field = "<nil>".to_owned();
+                case.field = match case.part {
+                    Part::Object => "<nil>".to_owned(),
+                    Part::Status => "status".to_owned(),
+                };
             }
         }
     }

@@ -39,8 +39,8 @@ fn through<K: Serialize + DeserializeOwned>(object: &Value) -> Value {
     if object.get("spec").is_none() {
         object["spec"] = Value::Object(serde_json::Map::new());
     }
-    let typed: K = serde_json::from_value(object).unwrap();
-    serde_json::to_value(typed).unwrap()
+    let typed: K = serde_json::from_value(object).expect("the type reads the manifest");
+    serde_json::to_value(typed).expect("the type writes what it read")
 }
 
 /// Everything in `before` is in `after`; defaults may have come on top.
@@ -49,10 +49,8 @@ fn assert_kept(path: &str, before: &Value, after: &Value, name: &str) {
         (Value::Object(before), Value::Object(after)) => {
             for (key, value) in before {
                 let path = format!("{path}/{key}");
-                match after.get(key) {
-                    Some(kept) => assert_kept(&path, value, kept, name),
-                    None => panic!("{name}: {path} is lost"),
-                }
+                assert!(after.contains_key(key), "{name}: {path} is lost");
+                assert_kept(&path, value, &after[key], name);
             }
         }
         (Value::Array(before), Value::Array(after)) => {

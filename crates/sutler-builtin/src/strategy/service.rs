@@ -38,6 +38,7 @@ pub(super) fn create(service: &mut Value) {
         set(spec, "clusterIPs", json!([ip]));
     }
     if text(spec, "type") == "ExternalName" {
+        remove(spec, "internalTrafficPolicy");
         return;
     }
     // One family of addresses, except for lists of peers that nobody selects.
@@ -59,6 +60,11 @@ pub(super) fn update(new: &mut Value, old: &Value) {
         follow_single(spec, get(old, "spec"));
     }
     drop_by_type(new, old);
+    if let Some(spec) = object_mut(new, "spec")
+        && text(spec, "type") == "ExternalName"
+    {
+        remove(spec, "internalTrafficPolicy");
+    }
 }
 
 /// What the server gave out stays where the request says nothing.

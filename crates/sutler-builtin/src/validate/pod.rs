@@ -198,7 +198,7 @@ pub(super) fn spec(spec: &Value, name: Option<&str>, path: &Path, errors: &mut E
     }
     if has(spec, "os") {
         let os = text(get(spec, "os"), "name");
-        one_of(errors, &path.child("os").child("name"), os, &["linux", "windows"]);
+        one_of(errors, &path.child("os"), os, &["linux", "windows"]);
     }
 }
 

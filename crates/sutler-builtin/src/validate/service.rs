@@ -97,6 +97,30 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     service(new, old, errors);
 }
 
+pub(super) fn status(service: &Value, errors: &mut Errors) {
+    let path = Path::new("status").child("loadBalancer").child("ingress");
+    let ingress = items(get(get(service, "status"), "loadBalancer"), "ingress");
+    if !ingress.is_empty() && text(get(service, "spec"), "type") != "LoadBalancer" {
+        let detail = "may only be used when `spec.type` is 'LoadBalancer'";
+        errors.push(FieldError::forbidden(path, detail));
+        return;
+    }
+    for (i, row) in ingress.iter().enumerate() {
+        let path = path.index(i);
+        let (ip, host) = (text(row, "ip"), text(row, "hostname"));
+        if !ip.is_empty() {
+            net::ip(errors, &path.child("ip"), ip);
+            if !has(row, "ipMode") {
+                let detail = "must be specified when `ip` is set";
+                errors.push(FieldError::required(path.child("ipMode"), detail));
+            }
+        }
+        if !host.is_empty() {
+            invalid(errors, &path.child("hostname"), host, is_dns1123_subdomain(host));
+        }
+    }
+}
+
 fn both_local(spec: &Value, before: &Value) -> bool {
     [spec, before].iter().all(|spec| text(spec, "externalTrafficPolicy") == "Local")
 }

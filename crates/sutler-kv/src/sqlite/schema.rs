@@ -17,8 +17,8 @@ const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
 /// Marks the file as one of ours.
 const APPLICATION: i64 = 0x5355_544c;
 
-/// Seven objects of 1 kB fit a page of this size, against three in the default one: a commit of
-/// 64 writes pages through a fifth fewer bytes. Larger ones cost more for a lone write.
+/// Seven objects of 1 kB fit a page of this size, against three in the default one: a tenth more
+/// writes a second at 64 a commit. Larger ones cost a lone write more.
 const PAGE: u64 = 8192;
 
 /// How long to wait for a lock that somebody from outside holds (an operator's shell).

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     body::Body,
     codec,
+    metrics::OpenWatch,
     negotiate::Form,
     registry::Resource,
     server::Inner,
@@ -79,6 +80,7 @@ pub(crate) fn open(ctx: &Ctx<'_>, resource: &Arc<Resource>, form: Form) -> Resul
         next_bookmark: now + BOOKMARK_EVERY,
         deadline: now + Duration::from_secs(timeout),
         stopping: inner.stopping.subscribe(),
+        _counted: inner.metrics.watch(),
         resource: resource.clone(),
         inner,
     };
@@ -123,6 +125,7 @@ struct Watcher {
     next_bookmark: Instant,
     deadline: Instant,
     stopping: tokio::sync::watch::Receiver<bool>,
+    _counted: OpenWatch,
 }
 
 impl Watcher {

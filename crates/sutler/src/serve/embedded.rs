@@ -17,6 +17,7 @@ use sutler_store::{
 use tokio::{net::TcpListener, sync::watch};
 
 use super::{DataDir, ServeArgs, StoreKind};
+use crate::metrics::ApiMetrics;
 
 /// How often the server's certificate is looked at.
 const RENEWAL: Duration = Duration::from_secs(12 * 3600);
@@ -40,6 +41,9 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
         version: env!("CARGO_PKG_VERSION").into(),
     })
     .await?;
+    let mut registry = super::registry();
+    registry.register_collector(Box::new(ApiMetrics(server.metrics().clone())));
+    super::serve_metrics(args, registry, stopped.clone()).await?;
     let url = format!("https://{}", reachable(address));
     let kubeconfig = data.kubeconfig();
     tls::write_kubeconfig(&kubeconfig, &tls::kubeconfig(&url, &pki, "default"))?;

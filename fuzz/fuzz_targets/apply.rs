@@ -1,0 +1,75 @@
+//! Apply on any object, configuration and schema: it never panics, and to apply the same twice
+//! changes nothing the second time.
+#![no_main]
+
+use arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+use sutler_apply::{
+    apply::{Request, apply},
+    update::{Track, is_noop_besides_timestamps, track},
+};
+use sutler_schema::node::Node;
+
+const VERSION: &str = "t.example/v1";
+
+fuzz_target!(|data: &[u8]| {
+    let _ = run(&mut Unstructured::new(data));
+});
+
+fn run(u: &mut Unstructured) -> Result<()> {
+    let schema = json!({"type": "object", "properties": {
+        "spec": sutler_fuzz::schema(u, 4)?, "status": sutler_fuzz::schema(u, 2)?,
+    }});
+    let Ok(node) = Node::parse(&schema) else { return Ok(()) };
+    let object = |u: &mut Unstructured| -> Result<Value> {
+        let object = sutler_fuzz::fitting(u, &schema, 7)?;
+        Ok(sutler_fuzz::dress(object, VERSION, "Thing"))
+    };
+    let mut live = object(u)?;
+    if u.ratio(7, 8)? {
+        let created = Track {
+            old: None,
+            node: &node,
+            manager: "creator",
+            api_version: VERSION,
+            subresource: "",
+            now: "2024-01-01T00:00:00Z",
+            reset: &[],
+            zero: None,
+        };
+        track(&mut live, &created);
+        if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("uid".into(), "u1".into());
+        }
+    }
+    for _ in 0..u.int_in_range(1..=4)? {
+        let config = object(u)?;
+        let manager = *u.choose(&["one", "two"])?;
+        let request = |live, force| Request {
+            live: Some(live),
+            config: &config,
+            node: &node,
+            manager,
+            api_version: VERSION,
+            subresource: "",
+            force,
+            now: "2024-01-01T00:00:01Z",
+            reset: &[],
+            zero: None,
+        };
+        let force = u.arbitrary()?;
+        let Ok(applied) = apply(&request(&live, force)) else {
+            // What conflicts can be forced; what is malformed stays so.
+            let _ = apply(&request(&live, true));
+            continue;
+        };
+        let again = apply(&request(&applied, false)).expect("what was applied can be applied");
+        assert!(
+            is_noop_besides_timestamps(&applied, &again),
+            "not idempotent:\nschema {schema}\nlive {live}\nconfig {config}\nonce {applied}\ntwice {again}"
+        );
+        live = applied;
+    }
+    Ok(())
+}
