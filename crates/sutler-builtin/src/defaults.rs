@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fills in what was not given, as the reference implementation does when it reads an object.
-/// `object` is what [`crate::decode`] returned. Applying it again changes nothing.
+/// `object` is what [`crate::decode()`] returned. Applying it again changes nothing.
 pub fn apply_defaults(kind: &Kind, object: &mut Value) {
     let types = types::table();
     let root = types.named(kind.definition()).expect("every kind of the table has a type");

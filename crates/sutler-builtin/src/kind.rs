@@ -207,7 +207,7 @@ impl Kind {
         schema::node(self.definition())
     }
 
-    /// The kind whose objects hold the objects of this one: itself, unless [`Kind::stored_as`].
+    /// The kind whose objects hold the objects of this one: itself, unless `stored_as` is set.
     pub fn storage(&'static self) -> &'static Kind {
         let other = self.stored_as.and_then(|group| lookup(group, self.version, self.kind));
         other.unwrap_or(self)

@@ -2,11 +2,12 @@
 //!
 //! The table in [`kinds`] says which there are; `data/` holds the facts about their fields (written
 //! by `tools/generate`); the rest of the crate is what the API does with their objects: reading
-//! them ([`decode`], [`decode_protobuf`]), defaults, the changes that each kind makes on create and
+//! them ([`decode()`], [`decode_protobuf`]), defaults, the changes that each kind makes on create and
 //! update, validation, field selectors and tables.
 //!
-//! An object passes through `decode` → [`apply_defaults`] → [`admit_create`] → [`prepare_for_create`] or
-//! [`prepare_for_update`] → [`validate_create`] or [`validate_update`].
+//! A new object passes through `decode`, [`apply_defaults`], [`admit_create`], [`prepare_for_create`]
+//! and [`validate_create`]; a changed one through `decode`, [`apply_defaults`], [`admit_update`],
+//! [`prepare_for_update`] and [`validate_update`].
 
 mod admission;
 mod decode;

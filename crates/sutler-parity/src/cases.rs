@@ -15,12 +15,14 @@ mod discovery;
 mod list;
 mod media;
 mod patch;
+mod pod;
 mod read;
 mod schema;
 mod subresource;
 mod table;
 mod update;
 mod watch;
+mod workload;
 
 /// Every subject of the suite.
 pub const SUBJECTS: &[Subject] = &[
@@ -40,6 +42,8 @@ pub const SUBJECTS: &[Subject] = &[
     media::SUBJECT,
     access::SUBJECT,
     builtin::SUBJECT,
+    pod::SUBJECT,
+    workload::SUBJECT,
 ];
 
 /// A ConfigMap.

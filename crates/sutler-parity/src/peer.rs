@@ -22,9 +22,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-use crate::target::{
-    Compact, Https, TOY_CRDS, Target, USERS, documents, project_crds, runtime,
-};
+use crate::target::{Compact, Https, TOY_CRDS, Target, USERS, documents, project_crds, runtime};
 
 /// The version of the real server, as `hack/peers.sh` builds it.
 pub const VERSION: &str = "1.36.3";
@@ -197,11 +195,9 @@ fn programs() -> Result<Programs> {
     };
     let kubernetes = cache.join(format!("peers/k8s-{VERSION}"));
     let etcd = cache.join(format!("peers/etcd-{ETCD_VERSION}"));
-    for (folder, program) in [
-        (&kubernetes, "kube-apiserver"),
-        (&kubernetes, "kube-controller-manager"),
-        (&etcd, "etcd"),
-    ] {
+    for (folder, program) in
+        [(&kubernetes, "kube-apiserver"), (&kubernetes, "kube-controller-manager"), (&etcd, "etcd")]
+    {
         if !folder.join(program).is_file() {
             bail!("{program} is not in the cache");
         }
@@ -252,7 +248,13 @@ fn certificates() -> Result<Certificates> {
 fn write_files(dir: &Path, api: u16, certificates: &Certificates) -> Result<()> {
     let users: String = USERS
         .iter()
-        .map(|u| format!("{},{},{},\"{}\"\n", u.token, u.name, u.uid, u.groups.join(",")))
+        .map(|user| match user.groups {
+            // An empty column would be a group without a name.
+            [] => format!("{},{},{}\n", user.token, user.name, user.uid),
+            groups => {
+                format!("{},{},{},\"{}\"\n", user.token, user.name, user.uid, groups.join(","))
+            }
+        })
         .collect();
     // Health is open to everybody, everything else to nobody without credentials.
     let authentication = "apiVersion: apiserver.config.k8s.io/v1\n\
@@ -302,7 +304,7 @@ store=$!
   --service-account-issuer https://peer --service-account-key-file account.pub \
   --service-account-signing-key-file account.key --authorization-mode RBAC \
   --token-auth-file tokens.csv --authentication-config authentication.yaml \
-  --service-cluster-ip-range 10.96.0.0/16 --disable-admission-plugins ServiceAccount \
+  --service-cluster-ip-range 10.96.0.0/12 --disable-admission-plugins ServiceAccount \
   --etcd-compaction-interval 0 \
   --feature-gates ListFromCacheSnapshot=false </dev/null >apiserver.log 2>&1 &
 server=$!

@@ -105,12 +105,7 @@ fn remember(seen: &RefCell<BTreeMap<String, Vec<String>>>, name: Option<&str>, r
 }
 
 /// Puts the version that this server has shown into the body.
-fn named(
-    call: &Call,
-    seen: &BTreeMap<String, Vec<String>>,
-    name: &str,
-    version: Version,
-) -> Call {
+fn named(call: &Call, seen: &BTreeMap<String, Vec<String>>, name: &str, version: Version) -> Call {
     let kind = if call.path().starts_with("toy") { "Toy" } else { "ConfigMap" };
     let versions = seen.get(&format!("{kind}/{name}"));
     let version = match version {

@@ -40,11 +40,36 @@ pub struct User {
 /// The users that every server under test knows; the first may do everything, the others may do
 /// nothing until a case binds a role.
 pub const USERS: &[User] = &[
-    User { name: "admin", token: "token-admin", uid: "00000000-0000-4000-8000-000000000000", groups: &["system:masters"] },
-    User { name: "alice", token: "token-alice", uid: "00000001-0000-4000-8000-000000000001", groups: &["devs"] },
-    User { name: "bob", token: "token-bob", uid: "00000002-0000-4000-8000-000000000002", groups: &["devs", "ops"] },
-    User { name: "carol", token: "token-carol", uid: "00000003-0000-4000-8000-000000000003", groups: &[] },
-    User { name: "dave", token: "token-dave", uid: "00000004-0000-4000-8000-000000000004", groups: &["auditors"] },
+    User {
+        name: "admin",
+        token: "token-admin",
+        uid: "00000000-0000-4000-8000-000000000000",
+        groups: &["system:masters"],
+    },
+    User {
+        name: "alice",
+        token: "token-alice",
+        uid: "00000001-0000-4000-8000-000000000001",
+        groups: &["devs"],
+    },
+    User {
+        name: "bob",
+        token: "token-bob",
+        uid: "00000002-0000-4000-8000-000000000002",
+        groups: &["devs", "ops"],
+    },
+    User {
+        name: "carol",
+        token: "token-carol",
+        uid: "00000003-0000-4000-8000-000000000003",
+        groups: &[],
+    },
+    User {
+        name: "dave",
+        token: "token-dave",
+        uid: "00000004-0000-4000-8000-000000000004",
+        groups: &["auditors"],
+    },
 ];
 
 /// The CRDs that every server under test serves, beside the project's own.

@@ -11,6 +11,15 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
+/// What controllers are called, there and here: nothing that clients rely on.
+const CONTROLLERS: &[&str] = &[
+    "kube-controller-manager",
+    "clusterrole-aggregation-controller",
+    "disruption-controller",
+    "generic-garbage-collector",
+    "namespace-controller",
+];
+
 /// One request and what came back.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -186,6 +195,14 @@ impl Renamed {
                             }
                         }
                         ("nodePort", Value::Number(_)) => *value = "<node-port>".into(),
+                        ("continue", Value::String(token)) if !token.is_empty() => {
+                            *token = "<continue>".to_owned();
+                        }
+                        ("manager", Value::String(name))
+                            if CONTROLLERS.contains(&name.as_str()) =>
+                        {
+                            *name = "<controller>".to_owned();
+                        }
                         (key, value) => self.rewrite(value, key),
                     }
                 }
@@ -214,13 +231,18 @@ impl Renamed {
         let text = UUID.replace_all(&text, |found: &Captures<'_>| {
             self.uids.get(&found[0]).cloned().unwrap_or_else(|| "<uid>".to_owned())
         });
-        let text = TIME.replace_all(&text, |found: &Captures<'_>| {
-            if found.get(1).is_some() { "<microtime>" } else { "<time>" }
-        });
+        let text =
+            TIME.replace_all(
+                &text,
+                |found: &Captures<'_>| {
+                    if found.get(1).is_some() { "<microtime>" } else { "<time>" }
+                },
+            );
         let text = VERSION_IN_TEXT.replace_all(&text, |found: &Captures<'_>| {
             format!("{}{}", &found[1], self.version(&found[2]))
         });
         let text = WHOLE_OBJECT.replace_all(&text, "Invalid value: \"<object>\"");
+        let text = SCHEME.replace_all(&text, "in scheme <scheme>");
         let text = TOO_OLD.replace_all(&text, "${1}<rv> (<rv>)");
         let text = TOO_LARGE.replace_all(&text, "${1}<rv>, current: <rv>");
         let text = TOKEN_IN_QUERY.replace_all(&text, "continue=<continue>");
@@ -272,13 +294,17 @@ static UUID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| regex(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r"^(\d+[smhdy])+( ago)?$"));
-static CLUSTER_IP: LazyLock<Regex> = LazyLock::new(|| regex(r"^10\.96\.\d+\.\d+$"));
+static CLUSTER_IP: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^10\.(9[6-9]|10\d|11[01])\.\d+\.\d+$"));
 static VERSION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"(ResourceVersion in (?:precondition: |object meta: |the precondition \(|record \())(\d+)")
+    regex(
+        r"(ResourceVersion in (?:precondition: |object meta: |the precondition \(|record \())(\d+)",
+    )
 });
 /// In a request it may be a list's, which is not compared.
-static VERSION_IN_QUERY: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"(resourceVersion=)[1-9]\d*"));
+static VERSION_IN_QUERY: LazyLock<Regex> = LazyLock::new(|| regex(r"(resourceVersion=)[1-9]\d*"));
+/// A place in somebody's source is nothing to rely on.
+static SCHEME: LazyLock<Regex> = LazyLock::new(|| regex(r#"in scheme "[^"]*""#));
 /// A refused patch quotes the whole object in the server's own order of fields.
 static WHOLE_OBJECT: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"Invalid value: "\{.*\\"metadata\\".*\}""#));

@@ -7,6 +7,7 @@ mod disruption;
 mod feed;
 mod gc;
 mod namespace;
+mod protection;
 mod upkeep;
 
 use std::sync::{Arc, Mutex};
@@ -31,6 +32,7 @@ pub fn spawn(server: &ApiServer, upkeep: Upkeep) -> Running {
         tokio::spawn(namespace::run(System::new(inner, "namespace-controller"))),
         tokio::spawn(disruption::run(System::new(inner, "disruption-controller"))),
         tokio::spawn(aggregation::run(System::new(inner, "clusterrole-aggregation-controller"))),
+        tokio::spawn(protection::run(System::new(inner, "pvc-protection-controller"))),
         tokio::spawn(upkeep::run(inner.clone(), upkeep)),
     ])
 }

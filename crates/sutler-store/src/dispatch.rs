@@ -254,7 +254,13 @@ async fn get_response(
 ) -> Result<Response<Body>, ApiError> {
     if ctx.info.subresource == "scale" {
         let scale = write::scale::read(ctx, resource).await?;
-        return Ok(json_response(StatusCode::OK, &scale));
+        let include = table::Include::parse(ctx.query.get("includeObject"));
+        let answer = match form {
+            Form::Plain => scale,
+            Form::Partial => table::partial(&scale),
+            Form::Table => table::of_scale(&scale, include, ctx.inner.clock.now()),
+        };
+        return Ok(json_response(StatusCode::OK, &answer));
     }
     if !matches!(ctx.info.subresource.as_str(), "" | "status") {
         return Err(ApiError::method_not_allowed());

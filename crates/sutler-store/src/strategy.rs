@@ -56,6 +56,9 @@ pub(crate) fn shape(resource: &Resource, object: &mut Value) -> Result<Vec<Strin
     Ok(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect())
 }
 
+/// What a refusal by strict decoding begins with.
+pub(crate) const STRICT: &str = "strict decoding error: ";
+
 /// Refuses or reports what strict decoding found.
 pub(crate) fn judge(
     validation: FieldValidation,
@@ -71,10 +74,9 @@ pub(crate) fn judge(
             warnings.append(&mut findings);
             Ok(())
         }
-        FieldValidation::Strict => Err(ApiError::bad_request(format!(
-            "strict decoding error: {}",
-            findings.join(", ")
-        ))),
+        FieldValidation::Strict => {
+            Err(ApiError::bad_request(format!("{STRICT}{}", findings.join(", "))))
+        }
     }
 }
 
@@ -118,7 +120,10 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value, uid: Strin
                 map.remove("status");
             }
         }
-        Flavor::Builtin(kind) => sutler_builtin::prepare_for_create(kind.storage(), object),
+        Flavor::Builtin(kind) => {
+            sutler_builtin::admit_create(kind, object);
+            sutler_builtin::prepare_for_create(kind.storage(), object);
+        }
     }
 }
 
@@ -137,7 +142,7 @@ pub(crate) fn validate_create(resource: &Resource, object: &Value) -> Outcome {
             custom.validator.validate(object, None, around)
         }
         Flavor::Builtin(kind) => {
-            let errors = sutler_builtin::validate_create(kind.storage(), object);
+            let errors = sutler_builtin::validate_create(kind, object);
             Outcome { errors, warnings: Vec::new() }
         }
     }
@@ -163,6 +168,9 @@ pub(crate) fn prepare_update(
         Flavor::Custom(_) => prepare_custom_update(resource, subresource, new, old, generation),
         Flavor::Builtin(kind) => {
             let subresource = (!subresource.is_empty()).then_some(subresource);
+            if subresource.is_none() {
+                sutler_builtin::admit_update(kind, new, old);
+            }
             sutler_builtin::prepare_for_update(kind.storage(), new, old, subresource);
         }
     }
@@ -248,7 +256,7 @@ pub(crate) fn validate_update(
         }
         Flavor::Builtin(kind) => {
             let subresource = (!subresource.is_empty()).then_some(subresource);
-            let errors = sutler_builtin::validate_update(kind.storage(), new, old, subresource);
+            let errors = sutler_builtin::validate_update(kind, new, old, subresource);
             Outcome { errors, warnings: Vec::new() }
         }
     }

@@ -79,7 +79,14 @@ pub(crate) fn decode_body(
 ) -> Result<Value, ApiError> {
     let Decoded { mut value, findings } = negotiate::decode_object(ctx.headers, body)?;
     check_type(resource, &mut value)?;
-    shape(ctx, resource, options, &mut value, findings)?;
+    shape(ctx, resource, options, &mut value, findings).map_err(|mut error| {
+        if error.message.starts_with(strategy::STRICT) {
+            let Resource { kind, version, .. } = resource;
+            error.message =
+                format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
+        }
+        error
+    })?;
     Ok(if resource.converted { sutler_builtin::event_from_v1(value) } else { value })
 }
 

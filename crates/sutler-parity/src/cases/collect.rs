@@ -120,7 +120,8 @@ fn custom_owner(c: &Case) {
 fn custom_dependent(c: &Case) {
     let owner = c.post("cm", &cm("owner")).is(201);
     let references = owned("x", &owner, true)["metadata"]["ownerReferences"].clone();
-    c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.ownerReferences", references)).is(201);
+    c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.ownerReferences", references))
+        .is(201);
     c.delete_with("cm/owner", &json!({"propagationPolicy": "Foreground"})).is(200);
     c.until("cm/owner", gone);
     c.get("toy/a").is(404);
@@ -155,7 +156,8 @@ fn namespace_empty(c: &Case) {
 fn namespace_with_content(c: &Case) {
     c.post("ns", &namespace("{ns}-2")).is(201);
     c.post("/api/v1/namespaces/{ns}-2/configmaps", &cm("a")).is(201);
-    c.post("/apis/parity.sutler.dev/v1/namespaces/{ns}-2/toys", &toy("a", json!({"size": 1}))).is(201);
+    c.post("/apis/parity.sutler.dev/v1/namespaces/{ns}-2/toys", &toy("a", json!({"size": 1})))
+        .is(201);
     c.delete("ns/{ns}-2").is(200);
     c.until("ns/{ns}-2", gone);
     c.get("/api/v1/namespaces/{ns}-2/configmaps").is(200).items(&[]);
@@ -168,7 +170,10 @@ fn namespace_held(c: &Case) {
     c.post(path, &with(cm("a"), "metadata.finalizers", json!(["a.b/c"]))).is(201);
     c.delete("ns/{ns}-2").is(200).has("/status/phase", "Terminating");
     c.until(&format!("{path}/a"), |reply| reply.at("/metadata/deletionTimestamp").is_string());
-    c.get("ns/{ns}-2").is(200).has("/status/phase", "Terminating").has("/spec/finalizers", json!(["kubernetes"]));
+    c.get("ns/{ns}-2")
+        .is(200)
+        .has("/status/phase", "Terminating")
+        .has("/spec/finalizers", json!(["kubernetes"]));
 }
 
 fn namespace_terminating_create(c: &Case) {
@@ -177,8 +182,11 @@ fn namespace_terminating_create(c: &Case) {
     c.post(path, &with(cm("a"), "metadata.finalizers", json!(["a.b/c"]))).is(201);
     c.delete("ns/{ns}-2").is(200);
     c.until(&format!("{path}/a"), |reply| reply.at("/metadata/deletionTimestamp").is_string());
-    c.post(path, &cm("b")).refused(403, "Forbidden").has("/details/causes/0/reason", "NamespaceTerminating");
-    c.post("/apis/parity.sutler.dev/v1/namespaces/{ns}-2/toys", &toy("b", json!({"size": 1}))).refused(403, "Forbidden");
+    c.post(path, &cm("b"))
+        .refused(403, "Forbidden")
+        .has("/details/causes/0/reason", "NamespaceTerminating");
+    c.post("/apis/parity.sutler.dev/v1/namespaces/{ns}-2/toys", &toy("b", json!({"size": 1})))
+        .refused(403, "Forbidden");
     c.apply(&format!("{path}/b?fieldManager=m"), &cm("b")).refused(403, "Forbidden");
     c.merge(&format!("{path}/a"), &json!({"data": {"k": "v"}})).is(200);
 }
@@ -192,25 +200,43 @@ fn namespace_finalizers(c: &Case) {
 }
 
 fn namespace_created(c: &Case) {
-    let made = c.post("ns", &namespace("{ns}-2")).is(201).has("/spec/finalizers", json!(["kubernetes"])).has("/status/phase", "Active");
+    let made = c
+        .post("ns", &namespace("{ns}-2"))
+        .is(201)
+        .has("/spec/finalizers", json!(["kubernetes"]))
+        .has("/status/phase", "Active");
     made.shows("/metadata/labels/kubernetes.io~1metadata.name");
     c.post("ns", &with(namespace("{ns}-3"), "spec.finalizers", json!(["a.b/c"])));
 }
 
 fn namespace_update(c: &Case) {
-    c.merge("ns/{ns}", &json!({"metadata": {"labels": {"a": "b"}}})).is(200).has("/metadata/labels/a", "b");
+    c.merge("ns/{ns}", &json!({"metadata": {"labels": {"a": "b"}}}))
+        .is(200)
+        .has("/metadata/labels/a", "b");
     c.merge("ns/{ns}", &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "other"}}}));
     c.merge("ns/{ns}", &json!({"metadata": {"labels": null}})).is(200);
-    c.merge("ns/{ns}", &json!({"spec": {"finalizers": []}})).is(200).has("/spec/finalizers", json!(["kubernetes"]));
-    c.merge("ns/{ns}", &json!({"status": {"phase": "Terminating"}})).is(200).has("/status/phase", "Active");
+    c.merge("ns/{ns}", &json!({"spec": {"finalizers": []}}))
+        .is(200)
+        .has("/spec/finalizers", json!(["kubernetes"]));
+    c.merge("ns/{ns}", &json!({"status": {"phase": "Terminating"}}))
+        .is(200)
+        .has("/status/phase", "Active");
 }
 
 fn namespace_delete_answer(c: &Case) {
     c.post("ns", &namespace("{ns}-2")).is(201);
-    c.post("/api/v1/namespaces/{ns}-2/configmaps", &with(cm("a"), "metadata.finalizers", json!(["a.b/c"]))).is(201);
+    c.post(
+        "/api/v1/namespaces/{ns}-2/configmaps",
+        &with(cm("a"), "metadata.finalizers", json!(["a.b/c"])),
+    )
+    .is(201);
     c.delete("ns/{ns}-2?dryRun=All").is(200);
     c.delete("ns/{ns}-2").is(200).has("/kind", "Namespace").has("/status/phase", "Terminating");
-    c.delete_with("ns/{ns}-2", &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})).is(409);
+    c.delete_with(
+        "ns/{ns}-2",
+        &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}}),
+    )
+    .is(409);
 }
 
 fn namespace_default_labels(c: &Case) {

@@ -19,7 +19,10 @@ fn plain(c: &Case) {
     c.delete("cm/a").is(200).has("/status", "Success").has("/details/uid", made.uid());
     c.get("cm/a").is(404);
     let made = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    c.delete("toy/a").is(200).has("/details/uid", made.uid()).has("/details/group", "parity.sutler.dev");
+    c.delete("toy/a")
+        .is(200)
+        .has("/details/uid", made.uid())
+        .has("/details/group", "parity.sutler.dev");
 }
 
 fn missing(c: &Case) {
@@ -37,9 +40,17 @@ fn twice(c: &Case) {
 
 fn answer_of_kinds(c: &Case) {
     for (path, body) in [
-        ("secret", json!({"metadata": {"name": "a"}})), ("sa", json!({"metadata": {"name": "a"}})), ("lease", json!({"metadata": {"name": "a"}, "spec": {}})),
-        ("role", json!({"metadata": {"name": "a"}, "rules": []})), ("pod", pod("a")), ("pdb", json!({"metadata": {"name": "a"}, "spec": {"minAvailable": 1}})),
-        ("event", json!({"metadata": {"name": "a"}, "involvedObject": {"namespace": "{ns}"}})), ("plain", json!({"apiVersion": "parity.sutler.dev/v1", "kind": "Plain", "metadata": {"name": "a"}})),
+        ("secret", json!({"metadata": {"name": "a"}})),
+        ("sa", json!({"metadata": {"name": "a"}})),
+        ("lease", json!({"metadata": {"name": "a"}, "spec": {}})),
+        ("role", json!({"metadata": {"name": "a"}, "rules": []})),
+        ("pod", pod("a")),
+        ("pdb", json!({"metadata": {"name": "a"}, "spec": {"minAvailable": 1}})),
+        ("event", json!({"metadata": {"name": "a"}, "involvedObject": {"namespace": "{ns}"}})),
+        (
+            "plain",
+            json!({"apiVersion": "parity.sutler.dev/v1", "kind": "Plain", "metadata": {"name": "a"}}),
+        ),
     ] {
         c.post(path, &body).is(201);
         c.delete(&format!("{path}/a")).is(200);
@@ -49,24 +60,37 @@ fn answer_of_kinds(c: &Case) {
 
 fn uid_precondition(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
-    c.delete_with("cm/a", &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})).refused(409, "Conflict");
+    c.delete_with(
+        "cm/a",
+        &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}}),
+    )
+    .refused(409, "Conflict");
     c.get("cm/a").is(200);
     c.delete_with("cm/a", &json!({"preconditions": {"uid": made.uid()}})).is(200);
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    c.delete_with("toy/a", &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})).refused(409, "Conflict");
+    c.delete_with(
+        "toy/a",
+        &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}}),
+    )
+    .refused(409, "Conflict");
 }
 
 fn version_precondition(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
     let new = c.merge("cm/a", &json!({"data": {"k": "v"}})).is(200);
-    c.delete_with("cm/a", &json!({"preconditions": {"resourceVersion": made.rv()}})).refused(409, "Conflict");
+    c.delete_with("cm/a", &json!({"preconditions": {"resourceVersion": made.rv()}}))
+        .refused(409, "Conflict");
     c.delete_with("cm/a", &json!({"preconditions": {"resourceVersion": new.rv()}})).is(200);
 }
 
 fn both_preconditions(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
     c.merge("cm/a", &json!({"data": {"k": "v"}})).is(200);
-    c.delete_with("cm/a", &json!({"preconditions": {"uid": made.uid(), "resourceVersion": made.rv()}})).refused(409, "Conflict");
+    c.delete_with(
+        "cm/a",
+        &json!({"preconditions": {"uid": made.uid(), "resourceVersion": made.rv()}}),
+    )
+    .refused(409, "Conflict");
     c.delete_with("cm/a", &json!({"preconditions": {}})).is(200);
 }
 
@@ -76,7 +100,11 @@ fn held(c: &Case) -> crate::case::Reply {
 
 fn finalizer(c: &Case) {
     held(c);
-    c.delete("cm/a").is(200).has("/kind", "ConfigMap").shows("/metadata/deletionTimestamp").has("/metadata/deletionGracePeriodSeconds", 0);
+    c.delete("cm/a")
+        .is(200)
+        .has("/kind", "ConfigMap")
+        .shows("/metadata/deletionTimestamp")
+        .has("/metadata/deletionGracePeriodSeconds", 0);
     c.get("cm/a").is(200);
     c.post("cm", &cm("a")).refused(409, "AlreadyExists");
     c.merge("cm/a", &json!({"metadata": {"finalizers": []}})).is(200);
@@ -94,7 +122,11 @@ fn finalizer_twice(c: &Case) {
 fn finalizer_then_precondition(c: &Case) {
     held(c);
     c.delete("cm/a").is(200);
-    c.delete_with("cm/a", &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})).refused(409, "Conflict");
+    c.delete_with(
+        "cm/a",
+        &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}}),
+    )
+    .refused(409, "Conflict");
 }
 
 fn grace_of_configmap(c: &Case) {
@@ -129,43 +161,59 @@ fn grace_in_query(c: &Case) {
     c.post("pod", &scheduled).is(201);
     c.delete("pod/a?gracePeriodSeconds=7").is(200).has("/metadata/deletionGracePeriodSeconds", 7);
     // The body counts, and not the query.
-    c.call(&Call::new("DELETE", "pod/a?gracePeriodSeconds=0").json(&json!({"gracePeriodSeconds": 3})));
+    c.call(
+        &Call::new("DELETE", "pod/a?gracePeriodSeconds=0").json(&json!({"gracePeriodSeconds": 3})),
+    );
 }
 
 fn owner_with_dependent(c: &Case, block: bool) {
     let owner = c.post("cm", &cm("owner")).is(201);
     let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid(), "blockOwnerDeletion": block}]);
     // Held, so that no collector hurries.
-    let dependent = with(with(cm("dependent"), "metadata.ownerReferences", reference), "metadata.finalizers", json!(["a.b/c"]));
+    let dependent = with(
+        with(cm("dependent"), "metadata.ownerReferences", reference),
+        "metadata.finalizers",
+        json!(["a.b/c"]),
+    );
     c.post("cm", &dependent).is(201);
 }
 
 fn propagation_background(c: &Case) {
     make(c, &["a"]);
-    c.delete_with("cm/a", &json!({"propagationPolicy": "Background"})).is(200).has("/status", "Success");
+    c.delete_with("cm/a", &json!({"propagationPolicy": "Background"}))
+        .is(200)
+        .has("/status", "Success");
     c.get("cm/a").is(404);
 }
 
 fn propagation_orphan(c: &Case) {
     held(c);
-    c.delete_with("cm/a", &json!({"propagationPolicy": "Orphan"})).is(200).has("/metadata/finalizers", json!(["a.b/c", "orphan"]));
+    c.delete_with("cm/a", &json!({"propagationPolicy": "Orphan"}))
+        .is(200)
+        .has("/metadata/finalizers", json!(["a.b/c", "orphan"]));
 }
 
 fn propagation_foreground(c: &Case) {
     owner_with_dependent(c, true);
-    c.delete_with("cm/owner", &json!({"propagationPolicy": "Foreground"})).is(200).has("/metadata/finalizers", json!(["foregroundDeletion"]));
+    c.delete_with("cm/owner", &json!({"propagationPolicy": "Foreground"}))
+        .is(200)
+        .has("/metadata/finalizers", json!(["foregroundDeletion"]));
 }
 
 fn propagation_bad(c: &Case) {
     make(c, &["a"]);
-    c.delete_with("cm/a", &json!({"propagationPolicy": "Sometimes"})).refused(422, "Invalid").blames("propagationPolicy");
+    c.delete_with("cm/a", &json!({"propagationPolicy": "Sometimes"}))
+        .refused(422, "Invalid")
+        .blames("propagationPolicy");
     c.delete("cm/a?propagationPolicy=orphan").refused(422, "Invalid");
     c.get("cm/a").is(200);
 }
 
 fn propagation_in_query(c: &Case) {
     held(c);
-    c.delete("cm/a?propagationPolicy=Foreground").is(200).has("/metadata/finalizers", json!(["a.b/c", "foregroundDeletion"]));
+    c.delete("cm/a?propagationPolicy=Foreground")
+        .is(200)
+        .has("/metadata/finalizers", json!(["a.b/c", "foregroundDeletion"]));
 }
 
 fn orphan_dependents(c: &Case) {
@@ -178,7 +226,8 @@ fn orphan_dependents(c: &Case) {
 
 fn orphan_and_propagation(c: &Case) {
     make(c, &["a"]);
-    c.delete_with("cm/a", &json!({"orphanDependents": true, "propagationPolicy": "Orphan"})).refused(422, "Invalid");
+    c.delete_with("cm/a", &json!({"orphanDependents": true, "propagationPolicy": "Orphan"}))
+        .refused(422, "Invalid");
 }
 
 fn foreground_then_background(c: &Case) {
@@ -216,7 +265,8 @@ fn dry_run_finalizer(c: &Case) {
 fn options_kind(c: &Case) {
     make(c, &["a", "b", "c"]);
     c.delete_with("cm/a", &json!({"apiVersion": "v1", "kind": "DeleteOptions"})).is(200);
-    c.delete_with("cm/b", &json!({"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions"})).is(200);
+    c.delete_with("cm/b", &json!({"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions"}))
+        .is(200);
     c.delete_with("cm/c", &json!({"apiVersion": "v1", "kind": "ConfigMap"}));
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     c.delete_with("toy/a", &json!({"apiVersion": "parity.sutler.dev/v1", "kind": "DeleteOptions"}));
@@ -246,8 +296,12 @@ fn options_bad_json(c: &Case) {
 
 fn options_yaml(c: &Case) {
     make(c, &["a"]);
-    c.call(&Call::new("DELETE", "cm/a").text("application/yaml", "propagationPolicy: Wrong\n")).is(422);
-    c.call(&Call::new("DELETE", "cm/a").text("application/yaml", "propagationPolicy: Background\n")).is(200);
+    c.call(&Call::new("DELETE", "cm/a").text("application/yaml", "propagationPolicy: Wrong\n"))
+        .is(422);
+    c.call(
+        &Call::new("DELETE", "cm/a").text("application/yaml", "propagationPolicy: Background\n"),
+    )
+    .is(200);
 }
 
 fn empty_body(c: &Case) {
@@ -264,9 +318,15 @@ fn ignore_store_errors(c: &Case) {
 
 fn pod_grace(c: &Case) {
     c.post("pod", &with(pod("a"), "spec.nodeName", "n1")).is(201);
-    c.delete_with("pod/a", &json!({"gracePeriodSeconds": 20})).is(200).has("/metadata/deletionGracePeriodSeconds", 20);
-    c.delete_with("pod/a", &json!({"gracePeriodSeconds": 60})).is(200).has("/metadata/deletionGracePeriodSeconds", 20);
-    c.delete_with("pod/a", &json!({"gracePeriodSeconds": 5})).is(200).has("/metadata/deletionGracePeriodSeconds", 5);
+    c.delete_with("pod/a", &json!({"gracePeriodSeconds": 20}))
+        .is(200)
+        .has("/metadata/deletionGracePeriodSeconds", 20);
+    c.delete_with("pod/a", &json!({"gracePeriodSeconds": 60}))
+        .is(200)
+        .has("/metadata/deletionGracePeriodSeconds", 20);
+    c.delete_with("pod/a", &json!({"gracePeriodSeconds": 5}))
+        .is(200)
+        .has("/metadata/deletionGracePeriodSeconds", 5);
     c.delete_with("pod/a", &json!({"gracePeriodSeconds": 0})).is(200);
     c.get("pod/a").is(404);
 }
@@ -292,7 +352,9 @@ fn pod_unscheduled(c: &Case) {
 fn pod_terminating_update(c: &Case) {
     c.post("pod", &with(pod("a"), "spec.nodeName", "n1")).is(201);
     c.delete("pod/a").is(200);
-    c.merge("pod/a", &json!({"metadata": {"labels": {"a": "b"}}})).is(200).shows("/metadata/deletionTimestamp");
+    c.merge("pod/a", &json!({"metadata": {"labels": {"a": "b"}}}))
+        .is(200)
+        .shows("/metadata/deletionTimestamp");
 }
 
 fn recreated_after(c: &Case) {
@@ -369,7 +431,8 @@ fn collection_options(c: &Case) {
     c.delete_with("cm", &json!({"propagationPolicy": "Wrong"})).is(422);
     c.delete_with("cm", &json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}}));
     c.get("cm").is(200);
-    c.delete_with("cm", &json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0})).is(200);
+    c.delete_with("cm", &json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0}))
+        .is(200);
     c.get("cm").is(200).items(&[]);
 }
 

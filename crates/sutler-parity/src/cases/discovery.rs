@@ -12,17 +12,45 @@ subject!("discovery":
 
 /// The kinds that both serve, by group and version.
 const KINDS: &[(&str, &[&str])] = &[
-    ("v1", &["bindings", "configmaps", "events", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "secrets", "serviceaccounts", "services"]),
+    (
+        "v1",
+        &[
+            "bindings",
+            "configmaps",
+            "events",
+            "namespaces",
+            "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "secrets",
+            "serviceaccounts",
+            "services",
+        ],
+    ),
     ("apps/v1", &["daemonsets", "deployments", "replicasets"]),
     ("policy/v1", &["poddisruptionbudgets"]),
-    ("rbac.authorization.k8s.io/v1", &["clusterrolebindings", "clusterroles", "rolebindings", "roles"]),
+    (
+        "rbac.authorization.k8s.io/v1",
+        &["clusterrolebindings", "clusterroles", "rolebindings", "roles"],
+    ),
     ("coordination.k8s.io/v1", &["leases"]),
     ("storage.k8s.io/v1", &["storageclasses"]),
     ("parity.sutler.dev/v1", &["toys", "plains", "worlds"]),
 ];
 
 /// Subresources of built-in kinds that need what is not here: kubelets, tokens, other controllers.
-const BEYOND: &[&str] = &["attach", "exec", "log", "portforward", "proxy", "ephemeralcontainers", "resize", "token", "finalize"];
+const BEYOND: &[&str] = &[
+    "attach",
+    "exec",
+    "log",
+    "portforward",
+    "proxy",
+    "ephemeralcontainers",
+    "resize",
+    "token",
+    "finalize",
+];
 
 fn quiet(c: &Case, path: &str) -> Reply {
     c.call(&Call::new("GET", path).quiet())
@@ -36,8 +64,10 @@ fn ours(name: &str, kinds: &[&str]) -> bool {
 /// The resources of a group's version that both serve, without the hash of the stored form.
 fn resources(c: &Case, version: &str) {
     let path = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
-    let kinds = KINDS.iter().find(|(known, _)| *known == version).map_or(&[][..], |(_, kinds)| kinds);
-    let reply = quiet(c, &path).is(200).has("/kind", "APIResourceList").has("/groupVersion", version);
+    let kinds =
+        KINDS.iter().find(|(known, _)| *known == version).map_or(&[][..], |(_, kinds)| kinds);
+    let reply =
+        quiet(c, &path).is(200).has("/kind", "APIResourceList").has("/groupVersion", version);
     let mut list: Vec<Value> = reply.at("/resources").as_array().cloned().unwrap_or_default();
     list.retain(|resource| ours(resource["name"].as_str().unwrap_or_default(), kinds));
     for resource in &mut list {
@@ -51,7 +81,8 @@ fn resources(c: &Case, version: &str) {
 }
 
 fn api_versions(c: &Case) {
-    let reply = quiet(c, "/api").is(200).has("/kind", "APIVersions").has("/versions", json!(["v1"]));
+    let reply =
+        quiet(c, "/api").is(200).has("/kind", "APIVersions").has("/versions", json!(["v1"]));
     c.check(reply.at("/serverAddressByClientCIDRs").is_array(), "addresses");
 }
 
@@ -69,7 +100,10 @@ fn groups(c: &Case) {
 }
 
 fn group(c: &Case) {
-    c.get("/apis/parity.sutler.dev").is(200).has("/kind", "APIGroup").has("/name", "parity.sutler.dev");
+    c.get("/apis/parity.sutler.dev")
+        .is(200)
+        .has("/kind", "APIGroup")
+        .has("/name", "parity.sutler.dev");
     c.get("/apis/apps").is(200).has("/preferredVersion/version", "v1");
     c.get("/apis/policy").is(200);
 }
@@ -124,11 +158,15 @@ fn aggregated_subset(reply: &Reply) -> Value {
             list.retain(|resource| ours(resource["resource"].as_str().unwrap_or_default(), kinds));
             for resource in &mut list {
                 if let Some(subs) = resource["subresources"].as_array_mut() {
-                    subs.retain(|sub| !BEYOND.contains(&sub["subresource"].as_str().unwrap_or_default()));
+                    subs.retain(|sub| {
+                        !BEYOND.contains(&sub["subresource"].as_str().unwrap_or_default())
+                    });
                 }
             }
             list.sort_by_key(|resource| resource["resource"].to_string());
-            out.push(json!({"version": full, "freshness": version["freshness"], "resources": list}));
+            out.push(
+                json!({"version": full, "freshness": version["freshness"], "resources": list}),
+            );
         }
     }
     out.sort_by_key(|version| version["version"].to_string());
@@ -139,7 +177,10 @@ fn aggregated(c: &Case) {
     let reply = c.until_call(&Call::new("GET", "/apis").accept(AGGREGATED).quiet(), |reply| {
         reply.body.to_string().contains("parity.sutler.dev")
     });
-    let reply = reply.is(200).has("/kind", "APIGroupDiscoveryList").has("/apiVersion", "apidiscovery.k8s.io/v2");
+    let reply = reply
+        .is(200)
+        .has("/kind", "APIGroupDiscoveryList")
+        .has("/apiVersion", "apidiscovery.k8s.io/v2");
     c.note("/apis aggregated", aggregated_subset(&reply));
 }
 
@@ -149,15 +190,26 @@ fn aggregated_core(c: &Case) {
     let content = reply.headers.get("content-type").and_then(|value| value.to_str().ok());
     c.note("content type", json!(content));
     c.note("/api aggregated", aggregated_subset(&reply));
-    let tag = reply.headers.get("etag").and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let tag = reply
+        .headers
+        .get("etag")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
     let call = Call::new("GET", "/api").accept(AGGREGATED).header("if-none-match", &tag);
     c.call(&call.quiet()).is(304);
 }
 
 fn aggregated_fallback(c: &Case) {
-    let accept = format!("{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json");
-    c.call(&Call::new("GET", "/apis").accept(&accept).quiet()).is(200).has("/kind", "APIGroupDiscoveryList");
-    c.call(&Call::new("GET", "/apis").accept("application/json").quiet()).is(200).has("/kind", "APIGroupList");
+    let accept = format!(
+        "{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+    );
+    c.call(&Call::new("GET", "/apis").accept(&accept).quiet())
+        .is(200)
+        .has("/kind", "APIGroupDiscoveryList");
+    c.call(&Call::new("GET", "/apis").accept("application/json").quiet())
+        .is(200)
+        .has("/kind", "APIGroupList");
     c.call(&Call::new("GET", "/apis").accept("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json").quiet()).is(200).has("/kind", "APIGroupList");
     c.call(&Call::new("GET", "/apis/apps/v1").accept(AGGREGATED).quiet());
 }
@@ -167,8 +219,13 @@ fn openapi_index(c: &Case) {
         reply.at("/paths/apis~1parity.sutler.dev~1v1").is_object()
     });
     for (version, _) in KINDS {
-        let path = if *version == "v1" { "api~1v1".to_owned() } else { format!("apis~1{}", version.replace('/', "~1")) };
-        let entry = reply.at(&format!("/paths/{path}/serverRelativeURL")).as_str().unwrap_or_default();
+        let path = if *version == "v1" {
+            "api~1v1".to_owned()
+        } else {
+            format!("apis~1{}", version.replace('/', "~1"))
+        };
+        let entry =
+            reply.at(&format!("/paths/{path}/serverRelativeURL")).as_str().unwrap_or_default();
         c.check(entry.contains("?hash="), version);
         let document = c.call(&Call::new("GET", entry).quiet()).is(200);
         c.check(document.at("/components/schemas").is_object(), "schemas");
@@ -177,7 +234,9 @@ fn openapi_index(c: &Case) {
 
 fn openapi_toys(c: &Case) {
     let call = Call::new("GET", "/openapi/v3/apis/parity.sutler.dev/v1").quiet();
-    let reply = c.until_call(&call, |reply| reply.at("/components/schemas/dev.sutler.parity.v1.Toy").is_object());
+    let reply = c.until_call(&call, |reply| {
+        reply.at("/components/schemas/dev.sutler.parity.v1.Toy").is_object()
+    });
     for kind in ["Toy", "ToyList", "Plain", "World"] {
         c.note(kind, reply.at(&format!("/components/schemas/dev.sutler.parity.v1.{kind}")).clone());
     }
@@ -196,10 +255,22 @@ fn openapi_toys(c: &Case) {
 
 fn openapi_core(c: &Case) {
     let reply = quiet(c, "/openapi/v3/api/v1").is(200);
-    for kind in ["ConfigMap", "Secret", "Pod", "Service", "Node", "Namespace", "Event", "PersistentVolumeClaim"] {
+    for kind in [
+        "ConfigMap",
+        "Secret",
+        "Pod",
+        "Service",
+        "Node",
+        "Namespace",
+        "Event",
+        "PersistentVolumeClaim",
+    ] {
         let schema = reply.at(&format!("/components/schemas/io.k8s.api.core.v1.{kind}"));
         c.note(kind, json!([schema["x-kubernetes-group-version-kind"], schema["type"]]));
-        let properties: Vec<String> = schema["properties"].as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
+        let properties: Vec<String> = schema["properties"]
+            .as_object()
+            .map(|map| map.keys().cloned().collect())
+            .unwrap_or_default();
         c.note("properties", json!(properties));
     }
 }
@@ -208,8 +279,15 @@ fn openapi_v2(c: &Case) {
     let reply = c.until_call(&Call::new("GET", "/openapi/v2").quiet(), |reply| {
         reply.at("/definitions/dev.sutler.parity.v1.Toy").is_object()
     });
-    c.note("Toy", reply.at("/definitions/dev.sutler.parity.v1.Toy/x-kubernetes-group-version-kind").clone());
-    let properties = reply.at("/definitions/dev.sutler.parity.v1.Toy/properties/spec/properties").as_object().cloned().unwrap_or_default();
+    c.note(
+        "Toy",
+        reply.at("/definitions/dev.sutler.parity.v1.Toy/x-kubernetes-group-version-kind").clone(),
+    );
+    let properties = reply
+        .at("/definitions/dev.sutler.parity.v1.Toy/properties/spec/properties")
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
     c.note("properties", json!(properties.keys().collect::<Vec<_>>()));
     c.check(reply.at("/definitions/io.k8s.api.core.v1.ConfigMap").is_object(), "ConfigMap");
 }

@@ -20,8 +20,16 @@ subject!("list":
 );
 
 fn empty(c: &Case) {
-    c.get("cm").is(200).has("/kind", "ConfigMapList").has("/items", json!([])).shows("/metadata/resourceVersion");
-    c.get("toy").is(200).has("/kind", "ToyList").has("/items", json!([])).has("/apiVersion", "parity.sutler.dev/v1");
+    c.get("cm")
+        .is(200)
+        .has("/kind", "ConfigMapList")
+        .has("/items", json!([]))
+        .shows("/metadata/resourceVersion");
+    c.get("toy")
+        .is(200)
+        .has("/kind", "ToyList")
+        .has("/items", json!([]))
+        .has("/apiVersion", "parity.sutler.dev/v1");
 }
 
 fn sorted_by_name(c: &Case) {
@@ -45,11 +53,16 @@ fn all_namespaces(c: &Case) {
     c.get("/api/v1/configmaps?labelSelector=of%3D{ns}").is(200).items(&["b", "a"]);
     c.get("/api/v1/configmaps?fieldSelector=metadata.namespace%3D{ns}-2").is(200).items(&["b"]);
     c.post("toy", &toy("t", json!({"size": 1}))).is(201);
-    c.get("/apis/parity.sutler.dev/v1/toys?fieldSelector=metadata.namespace%3D{ns}").is(200).items(&["t"]);
+    c.get("/apis/parity.sutler.dev/v1/toys?fieldSelector=metadata.namespace%3D{ns}")
+        .is(200)
+        .items(&["t"]);
 }
 
 fn all_kinds_empty(c: &Case) {
-    for path in ["secret", "pod", "svc", "sa", "event", "pvc", "deploy", "rs", "ds", "pdb", "lease", "role", "rb", "plain"] {
+    for path in [
+        "secret", "pod", "svc", "sa", "event", "pvc", "deploy", "rs", "ds", "pdb", "lease", "role",
+        "rb", "plain",
+    ] {
         c.get(path).is(200).items(&[]);
     }
 }
@@ -98,8 +111,26 @@ fn label_compare(c: &Case) {
 
 fn label_syntax(c: &Case) {
     for selector in [
-        "a%3D%3Db%3D%3Dc", "a+in+()", "a+in+(b", "a+in+b", "a,,b", "%21", "a%3D", ",", "a+b", "a+notin",
-        "in", "a+in+(b)c", "%3Da", "a%21b", "(a)", "a%3D(b)", "a%3Db,", "%21%21a", "a%3E", "x+in+(a%3Db)",
+        "a%3D%3Db%3D%3Dc",
+        "a+in+()",
+        "a+in+(b",
+        "a+in+b",
+        "a,,b",
+        "%21",
+        "a%3D",
+        ",",
+        "a+b",
+        "a+notin",
+        "in",
+        "a+in+(b)c",
+        "%3Da",
+        "a%21b",
+        "(a)",
+        "a%3D(b)",
+        "a%3Db,",
+        "%21%21a",
+        "a%3E",
+        "x+in+(a%3Db)",
     ] {
         c.get(&format!("cm?labelSelector={selector}"));
     }
@@ -142,16 +173,33 @@ fn field_namespace(c: &Case) {
 
 fn field_unknown(c: &Case) {
     for (path, field) in [
-        ("cm", "data.k"), ("cm", "metadata.labels"), ("toy", "spec.size"), ("pod", "spec.colour"),
-        ("deploy", "spec.replicas"), ("node", "status.phase"), ("secret", "data"), ("ns", "spec"),
-        ("event", "message"), ("lease", "spec.holderIdentity"), ("world", "spec.moons"),
+        ("cm", "data.k"),
+        ("cm", "metadata.labels"),
+        ("toy", "spec.size"),
+        ("pod", "spec.colour"),
+        ("deploy", "spec.replicas"),
+        ("node", "status.phase"),
+        ("secret", "data"),
+        ("ns", "spec"),
+        ("event", "message"),
+        ("lease", "spec.holderIdentity"),
+        ("world", "spec.moons"),
     ] {
         c.get(&format!("{path}?fieldSelector={field}%3Dx")).refused(400, "BadRequest");
     }
 }
 
 fn field_syntax(c: &Case) {
-    for selector in ["a", "metadata.name", "metadata.name%3D%5C", "metadata.name+in+(a)", "%3Da", ",", "a%3Db,c", "%21a"] {
+    for selector in [
+        "a",
+        "metadata.name",
+        "metadata.name%3D%5C",
+        "metadata.name+in+(a)",
+        "%3Da",
+        ",",
+        "a%3Db,c",
+        "%21a",
+    ] {
         c.get(&format!("cm?fieldSelector={selector}"));
         c.get(&format!("toy?fieldSelector={selector}"));
     }
@@ -172,9 +220,7 @@ fn field_secret_type(c: &Case) {
 }
 
 fn field_pod(c: &Case) {
-    let pod = |name: &str, node: &str| {
-        json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}})
-    };
+    let pod = |name: &str, node: &str| json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
     c.post("pod", &pod("a", "n1")).is(201);
     c.post("pod", &pod("b", "n2")).is(201);
     c.get("pod?fieldSelector=spec.nodeName%3Dn1").is(200).items(&["a"]);
@@ -220,15 +266,20 @@ fn field_and_label(c: &Case) {
 
 fn field_node(c: &Case) {
     c.post("node", &json!({"metadata": {"name": "{ns}-n", "labels": {"of": "{ns}"}}, "spec": {"unschedulable": true}})).is(201);
-    c.get("node?labelSelector=of%3D{ns}&fieldSelector=spec.unschedulable%3Dtrue").is(200).items(&[&format!("{}-n", c.ns)]);
-    c.get("node?labelSelector=of%3D{ns}&fieldSelector=spec.unschedulable%3Dfalse").is(200).items(&[]);
+    c.get("node?labelSelector=of%3D{ns}&fieldSelector=spec.unschedulable%3Dtrue")
+        .is(200)
+        .items(&[&format!("{}-n", c.ns)]);
+    c.get("node?labelSelector=of%3D{ns}&fieldSelector=spec.unschedulable%3Dfalse")
+        .is(200)
+        .items(&[]);
     c.get("ns?fieldSelector=status.phase%3DActive,metadata.name%3D{ns}").is(200).items(&[&c.ns]);
     c.delete("node/{ns}-n").is(200);
 }
 
 fn pages(c: &Case) {
     make(c, &["a", "b", "c", "d", "e"]);
-    let first = c.get("cm?limit=2").is(200).items(&["a", "b"]).has("/metadata/remainingItemCount", 3);
+    let first =
+        c.get("cm?limit=2").is(200).items(&["a", "b"]).has("/metadata/remainingItemCount", 3);
     let second = c.get(&format!("cm?limit=2&continue={}", first.next())).is(200).items(&["c", "d"]);
     c.equal(second.rv(), first.rv());
     let third = c.get(&format!("cm?limit=2&continue={}", second.next())).is(200).items(&["e"]);
@@ -260,10 +311,18 @@ fn pages_with_labels(c: &Case) {
         c.post("cm", &labelled(name, json!({"tier": tier}))).is(201);
     }
     // The server does not know how many of the rest match.
-    let first = c.get("cm?limit=2&labelSelector=tier%3Dx").is(200).items(&["a", "c"]).lacks("/metadata/remainingItemCount");
-    c.get(&format!("cm?limit=2&labelSelector=tier%3Dx&continue={}", first.next())).is(200).items(&["e"]);
+    let first = c
+        .get("cm?limit=2&labelSelector=tier%3Dx")
+        .is(200)
+        .items(&["a", "c"])
+        .lacks("/metadata/remainingItemCount");
+    c.get(&format!("cm?limit=2&labelSelector=tier%3Dx&continue={}", first.next()))
+        .is(200)
+        .items(&["e"]);
     let first = c.get("cm?limit=2&fieldSelector=metadata.name%21%3Da").is(200).items(&["b", "c"]);
-    c.get(&format!("cm?limit=9&fieldSelector=metadata.name%21%3Da&continue={}", first.next())).is(200).items(&["d", "e"]);
+    c.get(&format!("cm?limit=9&fieldSelector=metadata.name%21%3Da&continue={}", first.next()))
+        .is(200)
+        .items(&["d", "e"]);
 }
 
 fn pages_all_namespaces(c: &Case) {
@@ -275,7 +334,12 @@ fn pages_all_namespaces(c: &Case) {
     }
     let first = c.get("/api/v1/configmaps?labelSelector=of%3D{ns}&limit=3").is(200);
     c.equal(first.names().len(), 3);
-    let rest = c.get(&format!("/api/v1/configmaps?labelSelector=of%3D{{ns}}&limit=3&continue={}", first.next())).is(200);
+    let rest = c
+        .get(&format!(
+            "/api/v1/configmaps?labelSelector=of%3D{{ns}}&limit=3&continue={}",
+            first.next()
+        ))
+        .is(200);
     rest.items(&["b"]);
 }
 
@@ -320,7 +384,11 @@ fn token_with_version(c: &Case) {
     let next = first.next();
     c.get(&format!("cm?limit=1&continue={next}&resourceVersion={}", first.rv())).is(400);
     c.get(&format!("cm?limit=1&continue={next}&resourceVersionMatch=Exact")).is(422);
-    c.get(&format!("cm?limit=1&continue={next}&resourceVersionMatch=NotOlderThan&resourceVersion={}", first.rv())).is(422);
+    c.get(&format!(
+        "cm?limit=1&continue={next}&resourceVersionMatch=NotOlderThan&resourceVersion={}",
+        first.rv()
+    ))
+    .is(422);
 }
 
 fn encode(token: &serde_json::Value) -> String {
@@ -347,13 +415,18 @@ fn token_forged_key(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
     let version: i64 = made.rv().parse().unwrap_or_default();
     for start in ["../x", "..", "a/../../b", "./a", "/a"] {
-        c.get(&format!("cm?limit=1&continue={}", encode(&json!({"v": "meta.k8s.io/v1", "rv": version, "start": start}))));
+        c.get(&format!(
+            "cm?limit=1&continue={}",
+            encode(&json!({"v": "meta.k8s.io/v1", "rv": version, "start": start}))
+        ));
     }
 }
 
 fn version_zero(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
-    c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=NotOlderThan", made.rv())).is(200).items(&["a"]);
+    c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=NotOlderThan", made.rv()))
+        .is(200)
+        .items(&["a"]);
     c.get("cm?resourceVersion=0").is(200).items(&["a"]);
     c.get("cm?resourceVersion=0&resourceVersionMatch=NotOlderThan").is(200).items(&["a"]);
 }
@@ -362,15 +435,22 @@ fn version_not_older(c: &Case) {
     make(c, &["a"]);
     let made = c.post("cm", &cm("b")).is(201);
     c.get(&format!("cm?resourceVersion={}", made.rv())).is(200).items(&["a", "b"]);
-    let list = c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=NotOlderThan", made.rv())).is(200).items(&["a", "b"]);
-    let (seen, asked): (u64, u64) = (list.rv().parse().unwrap_or_default(), made.rv().parse().unwrap_or_default());
+    let list = c
+        .get(&format!("cm?resourceVersion={}&resourceVersionMatch=NotOlderThan", made.rv()))
+        .is(200)
+        .items(&["a", "b"]);
+    let (seen, asked): (u64, u64) =
+        (list.rv().parse().unwrap_or_default(), made.rv().parse().unwrap_or_default());
     c.check(seen >= asked, "the list is not older than asked for");
 }
 
 fn version_exact(c: &Case) {
     make(c, &["a"]);
     let made = c.post("cm", &cm("b")).is(201);
-    let list = c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact", made.rv())).is(200).items(&["a", "b"]);
+    let list = c
+        .get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact", made.rv()))
+        .is(200)
+        .items(&["a", "b"]);
     c.equal(list.rv(), made.rv());
 }
 
@@ -379,14 +459,22 @@ fn version_exact_after_writes(c: &Case) {
     make(c, &["b"]);
     c.merge("cm/a", &json!({"data": {"k": "v"}})).is(200);
     c.delete("cm/b").is(200);
-    c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact", old.rv())).is(200).items(&["a"]).lacks("/items/0/data");
-    let page = c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact&limit=1", old.rv())).is(200).items(&["a"]);
+    c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact", old.rv()))
+        .is(200)
+        .items(&["a"])
+        .lacks("/items/0/data");
+    let page = c
+        .get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact&limit=1", old.rv()))
+        .is(200)
+        .items(&["a"]);
     page.lacks("/metadata/continue");
     c.get("cm?resourceVersion=999999999&resourceVersionMatch=Exact");
 }
 
 fn match_bad(c: &Case) {
-    c.get("cm?resourceVersion=1&resourceVersionMatch=Sometimes").is(422).blames("resourceVersionMatch");
+    c.get("cm?resourceVersion=1&resourceVersionMatch=Sometimes")
+        .is(422)
+        .blames("resourceVersionMatch");
     c.get("toy?resourceVersion=1&resourceVersionMatch=exact").is(422);
 }
 
@@ -404,7 +492,10 @@ fn version_with_limit(c: &Case) {
     make(c, &["a", "b"]);
     let made = c.post("cm", &cm("c")).is(201);
     make(c, &["d"]);
-    let page = c.get(&format!("cm?limit=1&resourceVersion={}&resourceVersionMatch=Exact", made.rv())).is(200).items(&["a"]);
+    let page = c
+        .get(&format!("cm?limit=1&resourceVersion={}&resourceVersionMatch=Exact", made.rv()))
+        .is(200)
+        .items(&["a"]);
     c.get(&format!("cm?limit=5&continue={}", page.next())).is(200).items(&["b", "c"]);
 }
 
@@ -443,6 +534,7 @@ fn version_compacted(c: &Case) {
     let old = c.post("cm", &cm("a")).is(201);
     let last = c.merge("cm/a", &json!({"data": {"k": "v"}})).is(200);
     c.compact(&last.rv());
-    c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact", old.rv())).refused(410, "Expired");
+    c.get(&format!("cm?resourceVersion={}&resourceVersionMatch=Exact", old.rv()))
+        .refused(410, "Expired");
     c.get(&format!("cm?resourceVersion={}", old.rv())).is(200).items(&["a"]);
 }

@@ -41,18 +41,22 @@ fn accept_yaml(c: &Case) {
 fn accept_list(c: &Case) {
     c.post("cm", &cm("a")).is(201);
     c.call(&Call::new("GET", "cm/a").accept("text/html,application/json")).is(200);
-    c.call(&Call::new("GET", "cm/a").accept("text/html, application/yaml;q=0.5, application/json")).is(200);
+    c.call(&Call::new("GET", "cm/a").accept("text/html, application/yaml;q=0.5, application/json"))
+        .is(200);
 }
 
 fn accept_quality(c: &Case) {
     c.post("cm", &cm("a")).is(201);
-    c.call(&Call::new("GET", "cm/a").accept("application/yaml;q=0.1,application/json;q=0.9")).is(200);
+    c.call(&Call::new("GET", "cm/a").accept("application/yaml;q=0.1,application/json;q=0.9"))
+        .is(200);
     c.call(&Call::new("GET", "cm/a").accept("application/json;q=0")).is(200);
     c.call(&Call::new("GET", "cm/a").accept("application/json;q=abc"));
 }
 
 fn accept_on_write(c: &Case) {
-    c.call(&Call::new("POST", "cm").json(&cm("a")).accept("application/yaml")).is(201).has("/metadata/name", "a");
+    c.call(&Call::new("POST", "cm").json(&cm("a")).accept("application/yaml"))
+        .is(201)
+        .has("/metadata/name", "a");
     c.call(&Call::new("POST", "cm").json(&cm("b")).accept("text/html")).is(406);
     c.get("cm/b").is(404);
     c.call(&Call::new("DELETE", "cm/a").accept("text/html")).is(406);
@@ -60,22 +64,33 @@ fn accept_on_write(c: &Case) {
 }
 
 fn accept_watch(c: &Case) {
-    let _ = c.watch_call(&Call::new("GET", "cm?watch=true&timeoutSeconds=1").accept("text/html")).is(406);
-    let _ = c.watch_call(&Call::new("GET", "cm?watch=true&timeoutSeconds=1").accept("application/yaml"));
+    let _ = c
+        .watch_call(&Call::new("GET", "cm?watch=true&timeoutSeconds=1").accept("text/html"))
+        .is(406);
+    let _ = c
+        .watch_call(&Call::new("GET", "cm?watch=true&timeoutSeconds=1").accept("application/yaml"));
 }
 
 fn content_unknown(c: &Case) {
     let body = cm("a").to_string();
-    for content in ["text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data", "application/cbor"] {
+    for content in [
+        "text/plain",
+        "application/xml",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "application/cbor",
+    ] {
         c.call(&Call::new("POST", "cm").text(content, &body));
     }
-    c.call(&Call::new("POST", "toy").text("text/plain", &toy("a", json!({"size": 1})).to_string())).is(415);
+    c.call(&Call::new("POST", "toy").text("text/plain", &toy("a", json!({"size": 1})).to_string()))
+        .is(415);
     c.post("cm", &cm("p")).is(201);
     c.call(&Call::new("PUT", "cm/p").text("text/plain", &cm("p").to_string())).is(415);
 }
 
 fn content_charset(c: &Case) {
-    c.call(&Call::new("POST", "cm").text("application/json; charset=utf-8", &cm("a").to_string())).is(201);
+    c.call(&Call::new("POST", "cm").text("application/json; charset=utf-8", &cm("a").to_string()))
+        .is(201);
     c.call(&Call::new("POST", "cm").text("application/json;charset=latin1", &cm("b").to_string()));
 }
 
@@ -94,7 +109,10 @@ fn gzip_list(c: &Case) {
     // Only answers beyond 128 KiB are worth it.
     let big = with(cm("a"), "data", json!({"k": "x".repeat(200_000)}));
     c.call(&Call::new("POST", "cm").json(&big).quiet()).is(201);
-    let reply = c.call(&Call::new("GET", "cm").header("accept-encoding", "gzip").quiet()).is(200).items(&["a"]);
+    let reply = c
+        .call(&Call::new("GET", "cm").header("accept-encoding", "gzip").quiet())
+        .is(200)
+        .items(&["a"]);
     c.check(reply.headers.get("content-encoding").is_some_and(|v| v == "gzip"), "it is compressed");
     c.check(reply.bytes.len() < 20_000, "and small");
     let reply = c.call(&Call::new("GET", "cm").quiet()).is(200);
@@ -110,9 +128,17 @@ fn gzip_object(c: &Case) {
     let big = with(cm("a"), "data", json!({"k": "x".repeat(200_000)}));
     c.call(&Call::new("POST", "cm").json(&big).quiet()).is(201);
     let reply = c.call(&Call::new("GET", "cm/a").header("accept-encoding", "gzip").quiet()).is(200);
-    c.note("encoding", json!(reply.headers.get("content-encoding").map(|v| v.to_str().unwrap_or_default())));
-    let reply = c.call(&Call::new("GET", "cm/a").header("accept-encoding", "br, gzip;q=0.5").quiet()).is(200);
-    c.note("encoding", json!(reply.headers.get("content-encoding").map(|v| v.to_str().unwrap_or_default())));
+    c.note(
+        "encoding",
+        json!(reply.headers.get("content-encoding").map(|v| v.to_str().unwrap_or_default())),
+    );
+    let reply = c
+        .call(&Call::new("GET", "cm/a").header("accept-encoding", "br, gzip;q=0.5").quiet())
+        .is(200);
+    c.note(
+        "encoding",
+        json!(reply.headers.get("content-encoding").map(|v| v.to_str().unwrap_or_default())),
+    );
 }
 
 /// A field of a protobuf message that holds bytes.
@@ -153,18 +179,26 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn protobuf_configmap(c: &Case) {
     let raw = message(&[metadata("a"), entry("k", b"v"), entry("k2", b"w")]);
-    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "ConfigMap", &raw))).is(201).has("/data/k", "v").has("/metadata/labels/l", "m");
+    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "ConfigMap", &raw)))
+        .is(201)
+        .has("/data/k", "v")
+        .has("/metadata/labels/l", "m");
     c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "ConfigMap", &raw))).is(409);
 }
 
 fn protobuf_namespace(c: &Case) {
     let name = format!("{}-p", c.ns);
-    c.call(&Call::new("POST", "ns").bytes(PROTOBUF, envelope("v1", "Namespace", &metadata(&name)))).is(201).has("/metadata/name", name);
+    c.call(&Call::new("POST", "ns").bytes(PROTOBUF, envelope("v1", "Namespace", &metadata(&name))))
+        .is(201)
+        .has("/metadata/name", name);
 }
 
 fn protobuf_secret(c: &Case) {
     let raw = message(&[metadata("a"), entry("k", &[0, 255, 1]), field(3, b"x.y/z")]);
-    c.call(&Call::new("POST", "secret").bytes(PROTOBUF, envelope("v1", "Secret", &raw))).is(201).has("/data/k", "AP8B").has("/type", "x.y/z");
+    c.call(&Call::new("POST", "secret").bytes(PROTOBUF, envelope("v1", "Secret", &raw)))
+        .is(201)
+        .has("/data/k", "AP8B")
+        .has("/type", "x.y/z");
 }
 
 fn protobuf_review(c: &Case) {
@@ -172,11 +206,18 @@ fn protobuf_review(c: &Case) {
     let raw = message(&[field(1, b""), field(2, &field(1, &attributes))]);
     let kind = envelope("authorization.k8s.io/v1", "SelfSubjectAccessReview", &raw);
     c.call(&Call::new("POST", "ssar").bytes(PROTOBUF, kind)).is(201).has("/status/allowed", true);
-    c.call(&Call::new("POST", "ssr").bytes(PROTOBUF, envelope("authentication.k8s.io/v1", "SelfSubjectReview", b""))).is(201).has("/status/userInfo/username", "admin");
+    c.call(
+        &Call::new("POST", "ssr")
+            .bytes(PROTOBUF, envelope("authentication.k8s.io/v1", "SelfSubjectReview", b"")),
+    )
+    .is(201)
+    .has("/status/userInfo/username", "admin");
 }
 
 fn protobuf_broken(c: &Case) {
-    for body in [&b"k8s\0"[..], b"", b"k8s", b"not protobuf", b"k8s\0\xff\xff\xff", b"k8s\0\x0a\x05"] {
+    for body in
+        [&b"k8s\0"[..], b"", b"k8s", b"not protobuf", b"k8s\0\xff\xff\xff", b"k8s\0\x0a\x05"]
+    {
         c.call(&Call::new("POST", "cm").bytes(PROTOBUF, Bytes::from_static(body)));
     }
     c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "ConfigMap", b"\x0a\x7f")));
@@ -185,13 +226,18 @@ fn protobuf_broken(c: &Case) {
 fn protobuf_update(c: &Case) {
     c.post("cm", &cm("a")).is(201);
     let raw = message(&[metadata("a"), entry("k", b"v")]);
-    c.call(&Call::new("PUT", "cm/a").bytes(PROTOBUF, envelope("v1", "ConfigMap", &raw))).is(200).has("/data/k", "v");
+    c.call(&Call::new("PUT", "cm/a").bytes(PROTOBUF, envelope("v1", "ConfigMap", &raw)))
+        .is(200)
+        .has("/data/k", "v");
 }
 
 fn protobuf_wrong_kind(c: &Case) {
-    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "Secret", &metadata("a")))).is(400);
-    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "Gadget", &metadata("a")))).is(400);
-    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v9", "ConfigMap", &metadata("a")))).is(400);
+    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "Secret", &metadata("a"))))
+        .is(400);
+    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v1", "Gadget", &metadata("a"))))
+        .is(400);
+    c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("v9", "ConfigMap", &metadata("a"))))
+        .is(400);
     c.call(&Call::new("POST", "cm").bytes(PROTOBUF, envelope("", "", &metadata("a"))));
 }
 
@@ -203,13 +249,17 @@ fn protobuf_unknown_fields(c: &Case) {
 fn protobuf_delete_options(c: &Case) {
     c.post("cm", &with(cm("a"), "metadata.finalizers", json!(["a.b/c"]))).is(201);
     let raw = field(4, b"Foreground");
-    c.call(&Call::new("DELETE", "cm/a").bytes(PROTOBUF, envelope("v1", "DeleteOptions", &raw))).is(200).has("/metadata/finalizers/1", "foregroundDeletion");
+    c.call(&Call::new("DELETE", "cm/a").bytes(PROTOBUF, envelope("v1", "DeleteOptions", &raw)))
+        .is(200)
+        .has("/metadata/finalizers/1", "foregroundDeletion");
 }
 
 fn protobuf_accept_custom(c: &Case) {
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     c.call(&Call::new("GET", "toy/a").accept(PROTOBUF));
-    c.call(&Call::new("GET", "toy/a").accept(&format!("{PROTOBUF},application/json"))).is(200).has("/kind", "Toy");
+    c.call(&Call::new("GET", "toy/a").accept(&format!("{PROTOBUF},application/json")))
+        .is(200)
+        .has("/kind", "Toy");
 }
 
 fn both(c: &Case, content: &str, of: impl Fn(&str, &str) -> String) {
@@ -250,7 +300,8 @@ fn json_bad_utf8(c: &Case) {
         *byte = 0xff;
     }
     c.call(&Call::new("POST", "cm").bytes("application/json", Bytes::from(body)));
-    let mut body = json("parity.sutler.dev/v1", "Toy", r#","spec":{"size":1,"left":"X"}"#).into_bytes();
+    let mut body =
+        json("parity.sutler.dev/v1", "Toy", r#","spec":{"size":1,"left":"X"}"#).into_bytes();
     if let Some(byte) = body.iter_mut().find(|byte| **byte == b'X') {
         *byte = 0xff;
     }
@@ -268,20 +319,30 @@ fn json_escapes(c: &Case) {
 
 fn json_deep(c: &Case) {
     let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
-    c.call(&Call::new("POST", "cm").text("application/json", &json("v1", "ConfigMap", &format!(r#","data":{deep}"#)))).is(400);
+    c.call(
+        &Call::new("POST", "cm")
+            .text("application/json", &json("v1", "ConfigMap", &format!(r#","data":{deep}"#))),
+    )
+    .is(400);
     c.get("cm/a").is(404);
 }
 
 fn json_deep_custom(c: &Case) {
     let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
-    let body = json("parity.sutler.dev/v1", "Toy", &format!(r#","spec":{{"size":1,"anything":{deep}}}"#));
+    let body =
+        json("parity.sutler.dev/v1", "Toy", &format!(r#","spec":{{"size":1,"anything":{deep}}}"#));
     c.call(&Call::new("POST", "toy").text("application/json", &body)).is(400);
     c.get("toy/a").is(404);
 }
 
 fn json_big_numbers(c: &Case) {
-    for number in ["1e400", "123456789012345678901234567890", "-0", "0.1e1", "01", "1.", ".5", "+1", "0x10"] {
-        c.call(&Call::new("POST", "toy").text("application/json", &json("parity.sutler.dev/v1", "Toy", &format!(r#","spec":{{"size":{number}}}"#))));
+    for number in
+        ["1e400", "123456789012345678901234567890", "-0", "0.1e1", "01", "1.", ".5", "+1", "0x10"]
+    {
+        c.call(&Call::new("POST", "toy").text(
+            "application/json",
+            &json("parity.sutler.dev/v1", "Toy", &format!(r#","spec":{{"size":{number}}}"#)),
+        ));
     }
 }
 
@@ -292,7 +353,11 @@ fn json_comments(c: &Case) {
 
 fn json_nan(c: &Case) {
     for number in ["NaN", "Infinity", "-Infinity"] {
-        c.call(&Call::new("POST", "toy").text("application/json", &json("parity.sutler.dev/v1", "Toy", &format!(r#","spec":{{"size":{number}}}"#)))).is(400);
+        c.call(&Call::new("POST", "toy").text(
+            "application/json",
+            &json("parity.sutler.dev/v1", "Toy", &format!(r#","spec":{{"size":{number}}}"#)),
+        ))
+        .is(400);
     }
 }
 
@@ -300,12 +365,19 @@ fn json_case_of_fields(c: &Case) {
     // Names of fields are as they are.
     let text = r#"{"apiVersion":"v1","kind":"ConfigMap","Metadata":{"Name":"a"},"DATA":{"k":"v"}}"#;
     c.call(&Call::new("POST", "cm").text("application/json", text)).is(422);
-    c.call(&Call::new("POST", "cm").text("application/json", r#"{"apiVersion":"v1","Kind":"ConfigMap","metadata":{"name":"a"}}"#));
+    c.call(&Call::new("POST", "cm").text(
+        "application/json",
+        r#"{"apiVersion":"v1","Kind":"ConfigMap","metadata":{"name":"a"}}"#,
+    ));
 }
 
 fn json_nulls(c: &Case) {
     c.call(&Call::new("POST", "cm").text("application/json", r#"{"apiVersion":null,"kind":null,"metadata":{"name":"a","labels":null},"data":null,"immutable":null}"#)).is(201);
-    c.call(&Call::new("POST", "toy").text("application/json", r#"{"apiVersion":null,"kind":null,"metadata":{"name":"a"}}"#)).is(400);
+    c.call(
+        &Call::new("POST", "toy")
+            .text("application/json", r#"{"apiVersion":null,"kind":null,"metadata":{"name":"a"}}"#),
+    )
+    .is(400);
     c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.labels", json!({"a": null})));
 }
 
@@ -314,22 +386,32 @@ fn json_bom(c: &Case) {
 }
 
 fn json_whitespace(c: &Case) {
-    c.call(&Call::new("POST", "cm").text("application/json", &format!("\n\t {} \n\n", json("v1", "ConfigMap", "")))).is(201);
+    c.call(
+        &Call::new("POST", "cm")
+            .text("application/json", &format!("\n\t {} \n\n", json("v1", "ConfigMap", ""))),
+    )
+    .is(201);
 }
 
 fn yaml_tabs(c: &Case) {
-    both(c, "application/yaml", |version, kind| format!("apiVersion: {version}\nkind: {kind}\nmetadata:\n\tname: a\n"));
+    both(c, "application/yaml", |version, kind| {
+        format!("apiVersion: {version}\nkind: {kind}\nmetadata:\n\tname: a\n")
+    });
 }
 
 fn yaml_anchors(c: &Case) {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: &l {x: z}\n  annotations: *l\n";
-    c.call(&Call::new("POST", "cm").text("application/yaml", text)).is(201).has("/metadata/annotations/x", "z");
+    c.call(&Call::new("POST", "cm").text("application/yaml", text))
+        .is(201)
+        .has("/metadata/annotations/x", "z");
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\nbase: &b {k: v}\ndata:\n  <<: *b\n  l: w\n";
     c.call(&Call::new("POST", "cm").text("application/yaml", text));
 }
 
 fn yaml_deep_aliases(c: &Case) {
-    let mut text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    let mut text =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+            .to_owned();
     for i in 1..9 {
         let alias = format!("*a{}", i - 1);
         text.push_str(&format!("a{i}: &a{i} [{}]\n", [alias.as_str(); 9].join(",")));
@@ -353,13 +435,27 @@ fn yaml_multi(c: &Case) {
 
 fn yaml_json(c: &Case) {
     c.call(&Call::new("POST", "cm").text("application/yaml", &cm("a").to_string())).is(201);
-    c.call(&Call::new("POST", "cm").text("application/json", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")).is(400);
+    c.call(
+        &Call::new("POST", "cm")
+            .text("application/json", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"),
+    )
+    .is(400);
 }
 
 fn wrong_types_metadata(c: &Case) {
     for (path, value) in [
-        ("metadata", json!("x")), ("metadata", json!([])), ("metadata.name", json!(5)), ("metadata.labels", json!([])), ("metadata.annotations", json!({"a": 1})), ("metadata.finalizers", json!("x")),
-        ("metadata.ownerReferences", json!("x")), ("metadata.generation", json!("x")), ("metadata.deletionTimestamp", json!(5)), ("metadata.managedFields", json!({})), ("apiVersion", json!(5)), ("kind", json!([])),
+        ("metadata", json!("x")),
+        ("metadata", json!([])),
+        ("metadata.name", json!(5)),
+        ("metadata.labels", json!([])),
+        ("metadata.annotations", json!({"a": 1})),
+        ("metadata.finalizers", json!("x")),
+        ("metadata.ownerReferences", json!("x")),
+        ("metadata.generation", json!("x")),
+        ("metadata.deletionTimestamp", json!(5)),
+        ("metadata.managedFields", json!({})),
+        ("apiVersion", json!(5)),
+        ("kind", json!([])),
     ] {
         c.post("cm", &with(cm("a"), path, value.clone()));
         c.post("toy", &with(toy("a", json!({"size": 1})), path, value));
@@ -367,7 +463,9 @@ fn wrong_types_metadata(c: &Case) {
 }
 
 fn wrong_types_configmap(c: &Case) {
-    for value in [json!("x"), json!([]), json!({"a": 1}), json!({"a": {}}), json!({"a": null}), json!(5)] {
+    for value in
+        [json!("x"), json!([]), json!({"a": 1}), json!({"a": {}}), json!({"a": null}), json!(5)]
+    {
         c.post("cm", &with(cm("a"), "data", value));
     }
     c.post("cm", &with(cm("b"), "binaryData", json!({"a": "not base64!"})));
@@ -375,13 +473,27 @@ fn wrong_types_configmap(c: &Case) {
 }
 
 fn wrong_types_pod(c: &Case) {
-    for spec in [json!("x"), json!({"containers": {}}), json!({"containers": [1]}), json!({"containers": [{"name": 1}]}), json!({"containers": [{"name": "c", "ports": [{"containerPort": "x"}]}]}), json!({"terminationGracePeriodSeconds": 1.5})] {
+    for spec in [
+        json!("x"),
+        json!({"containers": {}}),
+        json!({"containers": [1]}),
+        json!({"containers": [{"name": 1}]}),
+        json!({"containers": [{"name": "c", "ports": [{"containerPort": "x"}]}]}),
+        json!({"terminationGracePeriodSeconds": 1.5}),
+    ] {
         c.post("pod", &json!({"metadata": {"name": "a"}, "spec": spec})).is(400);
     }
 }
 
 fn wrong_types_deployment(c: &Case) {
-    for spec in [json!({"replicas": "3"}), json!({"replicas": 1.5}), json!({"selector": []}), json!({"strategy": {"rollingUpdate": {"maxSurge": true}}}), json!({"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": []}}}]}}}), json!({"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": "lots"}}}]}}})] {
+    for spec in [
+        json!({"replicas": "3"}),
+        json!({"replicas": 1.5}),
+        json!({"selector": []}),
+        json!({"strategy": {"rollingUpdate": {"maxSurge": true}}}),
+        json!({"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": []}}}]}}}),
+        json!({"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": "lots"}}}]}}}),
+    ] {
         c.post("deploy", &json!({"metadata": {"name": "a"}, "spec": spec})).is(400);
     }
 }
@@ -414,7 +526,13 @@ fn long_query(c: &Case) {
 
 fn header_unknown(c: &Case) {
     c.post("cm", &cm("a")).is(201);
-    c.call(&Call::new("GET", "cm/a").header("x-custom", "1").header("if-none-match", "\"x\"").header("range", "bytes=0-1")).is(200);
+    c.call(
+        &Call::new("GET", "cm/a")
+            .header("x-custom", "1")
+            .header("if-none-match", "\"x\"")
+            .header("range", "bytes=0-1"),
+    )
+    .is(200);
 }
 
 fn path_traversal(c: &Case) {

@@ -119,7 +119,9 @@ fn version_exact(c: &Case) {
 
 fn version_future(c: &Case) {
     c.post("cm", &cm("a")).is(201);
-    c.get("cm/a?resourceVersion=999999999").refused(504, "Timeout").says("Too large resource version");
+    c.get("cm/a?resourceVersion=999999999")
+        .refused(504, "Timeout")
+        .says("Too large resource version");
     // Each takes three seconds there: this is one more, for custom kinds.
     c.get("toy?resourceVersion=999999999").refused(504, "Timeout");
 }
@@ -158,7 +160,9 @@ fn methods_not_allowed(c: &Case) {
     c.merge("cm", &json!({})).refused(405, "MethodNotAllowed");
     // Custom kinds are looser.
     c.post("toy/a", &toy("a", json!({"size": 1}))).is(201);
-    c.put("toy", &toy("a", json!({"size": 1}))).refused(400, "BadRequest").says("name must be provided");
+    c.put("toy", &toy("a", json!({"size": 1})))
+        .refused(400, "BadRequest")
+        .says("name must be provided");
     c.merge("toy", &json!({})).refused(400, "BadRequest");
     c.post("toy/a/status", &toy("a", json!({"size": 1}))).is(405);
     c.delete("toy/a/status").is(405);

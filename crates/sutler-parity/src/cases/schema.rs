@@ -25,11 +25,18 @@ fn bad(c: &Case, fields: Value, blamed: &str) {
 }
 
 fn defaults(c: &Case) {
-    create(c, json!({"size": 1})).is(201).has("/spec/mode", "Fast").has("/spec/nested/depth", 1).has("/spec/noteWithDefault", "none").lacks("/spec/nested/inner");
+    create(c, json!({"size": 1}))
+        .is(201)
+        .has("/spec/mode", "Fast")
+        .has("/spec/nested/depth", 1)
+        .has("/spec/noteWithDefault", "none")
+        .lacks("/spec/nested/inner");
 }
 
 fn defaults_nested(c: &Case) {
-    create(c, json!({"size": 1, "nested": {"inner": {}}})).is(201).has("/spec/nested/inner/flag", true);
+    create(c, json!({"size": 1, "nested": {"inner": {}}}))
+        .is(201)
+        .has("/spec/nested/inner/flag", true);
 }
 
 fn defaults_in_lists(c: &Case) {
@@ -37,7 +44,10 @@ fn defaults_in_lists(c: &Case) {
 }
 
 fn defaults_and_null(c: &Case) {
-    create(c, json!({"size": 1, "mode": null, "noteWithDefault": null, "nested": null})).is(201).has("/spec/mode", "Fast").has("/spec/noteWithDefault", json!(null));
+    create(c, json!({"size": 1, "mode": null, "noteWithDefault": null, "nested": null}))
+        .is(201)
+        .has("/spec/mode", "Fast")
+        .has("/spec/noteWithDefault", json!(null));
 }
 
 fn pruning(c: &Case) {
@@ -49,7 +59,9 @@ fn pruning_nested(c: &Case) {
 }
 
 fn pruning_maps(c: &Case) {
-    create(c, json!({"size": 1, "labels": {"any": "key"}, "counts": {"a": 1}})).is(201).has("/spec/labels/any", "key");
+    create(c, json!({"size": 1, "labels": {"any": "key"}, "counts": {"a": 1}}))
+        .is(201)
+        .has("/spec/labels/any", "key");
 }
 
 fn preserved(c: &Case) {
@@ -58,8 +70,20 @@ fn preserved(c: &Case) {
 
 fn type_errors(c: &Case) {
     for (field, value) in [
-        ("size", json!("1")), ("size", json!(1.5)), ("size", json!(true)), ("size", json!(null)), ("mode", json!(1)), ("on", json!("true")), ("ratio", json!("x")),
-        ("labels", json!([])), ("labels", json!("x")), ("tags", json!({})), ("tags", json!("a")), ("nested", json!(1)), ("code", json!({})), ("free", json!("x")),
+        ("size", json!("1")),
+        ("size", json!(1.5)),
+        ("size", json!(true)),
+        ("size", json!(null)),
+        ("mode", json!(1)),
+        ("on", json!("true")),
+        ("ratio", json!("x")),
+        ("labels", json!([])),
+        ("labels", json!("x")),
+        ("tags", json!({})),
+        ("tags", json!("a")),
+        ("nested", json!(1)),
+        ("code", json!({})),
+        ("free", json!("x")),
     ] {
         create(c, with(json!({"size": 1}), field, value)).refused(422, "Invalid");
     }
@@ -153,7 +177,11 @@ fn list_map_keys(c: &Case) {
 
 fn list_map_duplicates(c: &Case) {
     bad(c, json!({"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}), "spec.ports[1]");
-    bad(c, json!({"disks": [{"name": "a", "gib": 1}, {"name": "b", "gib": 1}, {"name": "a", "gib": 2}]}), "spec.disks[2]");
+    bad(
+        c,
+        json!({"disks": [{"name": "a", "gib": 1}, {"name": "b", "gib": 1}, {"name": "a", "gib": 2}]}),
+        "spec.disks[2]",
+    );
 }
 
 fn map_size(c: &Case) {
@@ -168,8 +196,17 @@ fn map_values(c: &Case) {
 
 fn nullable(c: &Case) {
     create(c, json!({"size": 1, "note": null})).is(201).has("/spec/note", json!(null));
-    c.post("toy", &toy("b", json!({"size": 1, "code": null, "labels": null, "tags": null, "disks": null})));
-    c.post("toy", &toy("c", json!({"size": 1, "disks": [{"name": "a", "gib": 1, "kind": null, "options": null}]})));
+    c.post(
+        "toy",
+        &toy("b", json!({"size": 1, "code": null, "labels": null, "tags": null, "disks": null})),
+    );
+    c.post(
+        "toy",
+        &toy(
+            "c",
+            json!({"size": 1, "disks": [{"name": "a", "gib": 1, "kind": null, "options": null}]}),
+        ),
+    );
 }
 
 fn int_or_string(c: &Case) {
@@ -197,8 +234,24 @@ fn formats_good(c: &Case) {
 
 fn formats_bad(c: &Case) {
     for (field, value) in [
-        ("born", "yesterday"), ("born", "2001-13-01T00:00:00Z"), ("born", "2001-02-03"), ("day", "2001-02-30"), ("wait", "soon"), ("wait", "1"), ("address", "10.0.0.256"), ("address", "fe80::1"), ("address6", "10.0.0.1"), ("network", "10.0.0.0"),
-        ("network", "10.0.0.0/33"), ("mac", "aa:bb"), ("blob", "not base64!"), ("link", "::"), ("link", "no scheme"), ("host", "-bad-"), ("mail", "nobody"), ("id", "1234"),
+        ("born", "yesterday"),
+        ("born", "2001-13-01T00:00:00Z"),
+        ("born", "2001-02-03"),
+        ("day", "2001-02-30"),
+        ("wait", "soon"),
+        ("wait", "1"),
+        ("address", "10.0.0.256"),
+        ("address", "fe80::1"),
+        ("address6", "10.0.0.1"),
+        ("network", "10.0.0.0"),
+        ("network", "10.0.0.0/33"),
+        ("mac", "aa:bb"),
+        ("blob", "not base64!"),
+        ("link", "::"),
+        ("link", "no scheme"),
+        ("host", "-bad-"),
+        ("mail", "nobody"),
+        ("id", "1234"),
     ] {
         create(c, json!({"size": 1, field: value}));
         c.delete("toy/a");
@@ -222,16 +275,24 @@ fn not(c: &Case) {
 }
 
 fn rule_message(c: &Case) {
-    create(c, json!({"size": 1, "low": 5, "high": 1})).refused(422, "Invalid").blames("spec").says("low must not exceed high");
+    create(c, json!({"size": 1, "low": 5, "high": 1}))
+        .refused(422, "Invalid")
+        .blames("spec")
+        .says("low must not exceed high");
     create(c, json!({"size": 1, "low": 1, "high": 5})).is(201);
 }
 
 fn rule_expression(c: &Case) {
-    create(c, json!({"size": 1, "code": "zz13"})).refused(422, "Invalid").blames("spec.code").says("code zz13 is unlucky");
+    create(c, json!({"size": 1, "code": "zz13"}))
+        .refused(422, "Invalid")
+        .blames("spec.code")
+        .says("code zz13 is unlucky");
 }
 
 fn rule_exclusive(c: &Case) {
-    create(c, json!({"size": 1, "left": "l", "right": "r"})).refused(422, "Invalid").says("left and right exclude each other");
+    create(c, json!({"size": 1, "left": "l", "right": "r"}))
+        .refused(422, "Invalid")
+        .says("left and right exclude each other");
 }
 
 fn rule_quantity(c: &Case) {
@@ -251,7 +312,9 @@ fn many_errors(c: &Case) {
 
 fn rules_on_update(c: &Case) {
     create(c, json!({"size": 1, "sticky": "x"})).is(201);
-    c.merge("toy/a", &json!({"spec": {"sticky": "y"}})).refused(422, "Invalid").blames("spec.sticky");
+    c.merge("toy/a", &json!({"spec": {"sticky": "y"}}))
+        .refused(422, "Invalid")
+        .blames("spec.sticky");
     c.merge("toy/a", &json!({"spec": {"sticky": null}})).refused(422, "Invalid");
     c.merge("toy/a", &json!({"spec": {"size": 2}})).is(200);
     // One that is set later may be set once.
@@ -270,9 +333,19 @@ fn optional_old_self(c: &Case) {
 
 fn ratcheting(c: &Case) {
     create(c, json!({"size": 1, "disks": [{"name": "a", "gib": 2}]})).is(201);
-    c.merge("toy/a", &json!({"spec": {"disks": [{"name": "a", "gib": 1}]}})).refused(422, "Invalid").blames("spec.disks[0]");
-    c.merge("toy/a", &json!({"spec": {"disks": [{"name": "b", "gib": 1}, {"name": "a", "gib": 2}]}})).is(200);
-    c.merge("toy/a", &json!({"spec": {"disks": [{"name": "a", "gib": 1}, {"name": "b", "gib": 1}]}})).refused(422, "Invalid");
+    c.merge("toy/a", &json!({"spec": {"disks": [{"name": "a", "gib": 1}]}}))
+        .refused(422, "Invalid")
+        .blames("spec.disks[0]");
+    c.merge(
+        "toy/a",
+        &json!({"spec": {"disks": [{"name": "b", "gib": 1}, {"name": "a", "gib": 2}]}}),
+    )
+    .is(200);
+    c.merge(
+        "toy/a",
+        &json!({"spec": {"disks": [{"name": "a", "gib": 1}, {"name": "b", "gib": 1}]}}),
+    )
+    .refused(422, "Invalid");
 }
 
 fn ratcheting_rules(c: &Case) {
@@ -289,13 +362,29 @@ fn embedded_resource(c: &Case) {
 fn embedded_bad(c: &Case) {
     bad(c, json!({"template": {}}), "spec.template.apiVersion");
     bad(c, json!({"template": {"apiVersion": "v1"}}), "spec.template.kind");
-    bad(c, json!({"template": {"apiVersion": "a/b/c", "kind": "Thing"}}), "spec.template.apiVersion");
-    bad(c, json!({"template": {"apiVersion": "v1", "kind": "bad kind", "metadata": {"name": "x"}}}), "spec.template.kind");
-    bad(c, json!({"template": {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "BAD", "labels": {"a b": "c"}}}}), "spec.template.metadata.labels");
+    bad(
+        c,
+        json!({"template": {"apiVersion": "a/b/c", "kind": "Thing"}}),
+        "spec.template.apiVersion",
+    );
+    bad(
+        c,
+        json!({"template": {"apiVersion": "v1", "kind": "bad kind", "metadata": {"name": "x"}}}),
+        "spec.template.kind",
+    );
+    bad(
+        c,
+        json!({"template": {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "BAD", "labels": {"a b": "c"}}}}),
+        "spec.template.metadata.labels",
+    );
 }
 
 fn large_numbers(c: &Case) {
-    create(c, json!({"size": 1, "free": {"big": 9007199254740993_i64, "float": 1.25e20, "small": 1e-7}})).is(201);
+    create(
+        c,
+        json!({"size": 1, "free": {"big": 9007199254740993_i64, "float": 1.25e20, "small": 1e-7}}),
+    )
+    .is(201);
     c.get("toy/a").is(200);
 }
 
@@ -324,7 +413,10 @@ fn deep_free_form(c: &Case) {
 fn metadata_in_schema(c: &Case) {
     c.post("toy", &with(toy("a", json!({"size": 1})), "metadata", json!("x"))).is(400);
     c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.finalizers", json!([5]))).is(400);
-    c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.ownerReferences", json!([{"x": 1}])));
+    c.post(
+        "toy",
+        &with(toy("a", json!({"size": 1})), "metadata.ownerReferences", json!([{"x": 1}])),
+    );
 }
 
 fn unknown_formats(c: &Case) {
@@ -341,5 +433,9 @@ fn list_of_nulls(c: &Case) {
 
 fn status_rules(c: &Case) {
     create(c, json!({"size": 1})).is(201);
-    c.merge("toy/a/status", &json!({"status": {"conditions": [{"type": "A", "status": "Maybe"}], "phase": 5}})).refused(422, "Invalid");
+    c.merge(
+        "toy/a/status",
+        &json!({"status": {"conditions": [{"type": "A", "status": "Maybe"}], "phase": 5}}),
+    )
+    .refused(422, "Invalid");
 }

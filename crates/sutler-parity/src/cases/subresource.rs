@@ -27,25 +27,41 @@ fn status_get(c: &Case) {
 
 fn status_put(c: &Case) {
     let old = made(c);
-    let new = c.put("toy/a/status", &with(old.body.clone(), "status", json!({"phase": "Up", "replicas": 1}))).is(200).has("/status/phase", "Up");
+    let new = c
+        .put(
+            "toy/a/status",
+            &with(old.body.clone(), "status", json!({"phase": "Up", "replicas": 1})),
+        )
+        .is(200)
+        .has("/status/phase", "Up");
     c.check(old.rv() != new.rv(), "another version");
     c.put("toy/a/status", &without(new.body.clone(), "status")).is(200).lacks("/status");
 }
 
 fn status_put_without_version(c: &Case) {
     made(c);
-    c.put("toy/a/status", &with(toy("a", json!({"size": 1})), "status", json!({"phase": "Up"}))).refused(422, "Invalid");
+    c.put("toy/a/status", &with(toy("a", json!({"size": 1})), "status", json!({"phase": "Up"})))
+        .refused(422, "Invalid");
     c.post("deploy", &deployment("a")).is(201);
     c.put("deploy/a/status", &with(deployment("a"), "status", json!({"replicas": 1}))).is(200);
 }
 
 fn status_invalid(c: &Case) {
     let old = made(c);
-    c.put("toy/a/status", &with(old.body.clone(), "status", json!({"conditions": [{"type": "Ready"}]}))).refused(422, "Invalid");
-    c.put("toy/a/status", &with(old.body.clone(), "status", json!({"phase": 5}))).refused(422, "Invalid").blames("status.phase");
+    c.put(
+        "toy/a/status",
+        &with(old.body.clone(), "status", json!({"conditions": [{"type": "Ready"}]})),
+    )
+    .refused(422, "Invalid");
+    c.put("toy/a/status", &with(old.body.clone(), "status", json!({"phase": 5})))
+        .refused(422, "Invalid")
+        .blames("status.phase");
     c.put("toy/a/status", &with(old.body.clone(), "status", json!("up"))).refused(422, "Invalid");
     // What is wrong elsewhere does not matter: it is not written.
-    c.put("toy/a/status", &with(with(old.body.clone(), "spec.size", 0), "status", json!({"phase": "Up"})));
+    c.put(
+        "toy/a/status",
+        &with(with(old.body.clone(), "spec.size", 0), "status", json!({"phase": "Up"})),
+    );
 }
 
 fn status_unknown_field(c: &Case) {
@@ -57,33 +73,57 @@ fn status_unknown_field(c: &Case) {
 
 fn status_metadata(c: &Case) {
     let old = made(c);
-    let odd = with(with(with(old.body.clone(), "metadata.labels", json!({"a": "b"})), "metadata.annotations", json!({"a": "b"})), "status", json!({"phase": "Up"}));
+    let odd = with(
+        with(
+            with(old.body.clone(), "metadata.labels", json!({"a": "b"})),
+            "metadata.annotations",
+            json!({"a": "b"}),
+        ),
+        "status",
+        json!({"phase": "Up"}),
+    );
     c.put("toy/a/status", &odd).is(200).has("/status/phase", "Up");
     c.get("toy/a").is(200);
 }
 
 fn status_finalizers(c: &Case) {
-    let old = c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.finalizers", json!(["a.b/c"]))).is(201);
+    let old = c
+        .post("toy", &with(toy("a", json!({"size": 1})), "metadata.finalizers", json!(["a.b/c"])))
+        .is(201);
     c.put("toy/a/status", &without(old.body.clone(), "metadata.finalizers"));
     c.get("toy/a").is(200);
     c.delete("toy/a").is(200);
     let marked = c.get("toy/a").is(200);
-    c.put("toy/a/status", &without(with(marked.body.clone(), "status", json!({"phase": "Gone"})), "metadata.finalizers"));
+    c.put(
+        "toy/a/status",
+        &without(
+            with(marked.body.clone(), "status", json!({"phase": "Gone"})),
+            "metadata.finalizers",
+        ),
+    );
     c.get("toy/a");
 }
 
 fn status_generation(c: &Case) {
     made(c);
-    c.merge("toy/a/status", &json!({"status": {"observedGeneration": 1}})).is(200).has("/metadata/generation", 1);
+    c.merge("toy/a/status", &json!({"status": {"observedGeneration": 1}}))
+        .is(200)
+        .has("/metadata/generation", 1);
     c.post("deploy", &deployment("a")).is(201);
-    c.merge("deploy/a/status", &json!({"status": {"observedGeneration": 1}})).is(200).has("/metadata/generation", 1);
+    c.merge("deploy/a/status", &json!({"status": {"observedGeneration": 1}}))
+        .is(200)
+        .has("/metadata/generation", 1);
     c.merge("deploy/a", &json!({"spec": {"replicas": 4}})).is(200).has("/metadata/generation", 2);
-    c.merge("deploy/a", &json!({"metadata": {"labels": {"a": "b"}}})).is(200).has("/metadata/generation", 2);
+    c.merge("deploy/a", &json!({"metadata": {"labels": {"a": "b"}}}))
+        .is(200)
+        .has("/metadata/generation", 2);
 }
 
 fn status_dry_run(c: &Case) {
     let old = made(c);
-    c.put("toy/a/status?dryRun=All", &with(old.body.clone(), "status", json!({"phase": "Up"}))).is(200).has("/status/phase", "Up");
+    c.put("toy/a/status?dryRun=All", &with(old.body.clone(), "status", json!({"phase": "Up"})))
+        .is(200)
+        .has("/status/phase", "Up");
     c.get("toy/a").is(200).lacks("/status");
 }
 
@@ -105,66 +145,105 @@ fn status_conditions(c: &Case) {
     made(c);
     let condition = |status: &str| json!({"type": "Ready", "status": status, "lastTransitionTime": "2001-01-01T00:00:00Z", "reason": "R", "message": ""});
     c.merge("toy/a/status", &json!({"status": {"conditions": [condition("True")]}})).is(200);
-    c.merge("toy/a/status", &json!({"status": {"conditions": [condition("True"), condition("False")]}})).refused(422, "Invalid");
+    c.merge(
+        "toy/a/status",
+        &json!({"status": {"conditions": [condition("True"), condition("False")]}}),
+    )
+    .refused(422, "Invalid");
 }
 
 fn status_deployment(c: &Case) {
     c.post("deploy", &deployment("a")).is(201);
     let status = json!({"status": {"replicas": 2, "readyReplicas": 1, "conditions": [{"type": "Available", "status": "True", "reason": "R", "lastUpdateTime": "2001-01-01T00:00:00Z", "lastTransitionTime": "2001-01-01T00:00:00Z"}]}});
     c.merge("deploy/a/status", &status).is(200).has("/status/readyReplicas", 1);
-    c.strategic("deploy/a/status", &json!({"status": {"conditions": [{"type": "Progressing", "status": "False"}]}})).is(200);
+    c.strategic(
+        "deploy/a/status",
+        &json!({"status": {"conditions": [{"type": "Progressing", "status": "False"}]}}),
+    )
+    .is(200);
     c.merge("deploy/a/status", &json!({"status": {"replicas": -1}})).refused(422, "Invalid");
-    c.merge("deploy/a/status", &json!({"status": {"replicas": 1, "readyReplicas": 5}})).refused(422, "Invalid");
-    c.merge("deploy/a/status", &json!({"spec": {"replicas": 9}, "metadata": {"labels": {"a": "b"}}})).is(200).has("/spec/replicas", 1);
+    c.merge("deploy/a/status", &json!({"status": {"replicas": 1, "readyReplicas": 5}}))
+        .refused(422, "Invalid");
+    c.merge(
+        "deploy/a/status",
+        &json!({"spec": {"replicas": 9}, "metadata": {"labels": {"a": "b"}}}),
+    )
+    .is(200)
+    .has("/spec/replicas", 1);
 }
 
 fn status_pod(c: &Case) {
-    c.post("pod", &pod("a")).is(201).has("/status/phase", "Pending").has("/status/qosClass", "BestEffort");
+    c.post("pod", &pod("a"))
+        .is(201)
+        .has("/status/phase", "Pending")
+        .has("/status/qosClass", "BestEffort");
     c.merge("pod/a/status", &json!({"status": {"phase": "Running", "podIP": "10.1.2.3", "conditions": [{"type": "Ready", "status": "True"}]}})).is(200).has("/status/phase", "Running");
-    c.merge("pod/a", &json!({"status": {"phase": "Failed"}})).is(200).has("/status/phase", "Running");
+    c.merge("pod/a", &json!({"status": {"phase": "Failed"}}))
+        .is(200)
+        .has("/status/phase", "Running");
     c.strategic("pod/a/status", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "X", "status": "True"}]}})).is(200);
 }
 
 fn status_node(c: &Case) {
     c.post("node", &json!({"metadata": {"name": "{ns}-n"}})).is(201);
     c.strategic("node/{ns}-n/status", &json!({"status": {"capacity": {"cpu": "4", "memory": "8Gi"}, "conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": "m"}], "addresses": [{"type": "InternalIP", "address": "1.2.3.4"}]}})).is(200).has("/status/capacity/cpu", "4");
-    c.strategic("node/{ns}-n/status", &json!({"status": {"conditions": [{"type": "DiskPressure", "status": "False"}]}})).is(200);
+    c.strategic(
+        "node/{ns}-n/status",
+        &json!({"status": {"conditions": [{"type": "DiskPressure", "status": "False"}]}}),
+    )
+    .is(200);
     c.delete("node/{ns}-n").is(200);
 }
 
 fn status_pdb(c: &Case) {
     c.post("pdb", &json!({"metadata": {"name": "a"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"nobody": "x"}}}})).is(201);
-    c.until("pdb/a", |reply| reply.at("/status/observedGeneration") == 1 && reply.at("/status/conditions").is_array());
+    c.until("pdb/a", |reply| {
+        reply.at("/status/observedGeneration") == 1 && reply.at("/status/conditions").is_array()
+    });
 }
 
 fn status_namespace(c: &Case) {
     c.get("ns/{ns}/status").is(200);
-    c.merge("ns/{ns}/status", &json!({"status": {"conditions": [{"type": "X", "status": "True"}]}})).is(200);
+    c.merge(
+        "ns/{ns}/status",
+        &json!({"status": {"conditions": [{"type": "X", "status": "True"}]}}),
+    )
+    .is(200);
     c.get("ns/{ns}/finalize").is(405);
 }
 
 fn status_pvc(c: &Case) {
     let claim = json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     c.post("pvc", &claim).is(201).has("/status/phase", "Pending");
-    c.merge("pvc/a/status", &json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}})).is(200).has("/status/phase", "Bound");
+    c.merge("pvc/a/status", &json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}))
+        .is(200)
+        .has("/status/phase", "Bound");
 }
 
 fn status_service(c: &Case) {
     c.post("svc", &json!({"metadata": {"name": "a"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 1}]}})).is(201);
-    c.merge("svc/a/status", &json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}})).is(200);
+    c.merge("svc/a/status", &json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}))
+        .is(200);
 }
 
 fn status_world(c: &Case) {
     let world = json!({"apiVersion": "parity.sutler.dev/v1", "kind": "World", "metadata": {"name": "{ns}-w"}, "spec": {"moons": 1}, "status": {"spinning": true}});
     c.post("world", &world).is(201).lacks("/status");
-    c.merge("world/{ns}-w/status", &json!({"status": {"spinning": true}})).is(200).has("/status/spinning", true);
+    c.merge("world/{ns}-w/status", &json!({"status": {"spinning": true}}))
+        .is(200)
+        .has("/status/spinning", true);
     c.get("world/{ns}-w/scale").is(404);
     c.delete("world/{ns}-w").is(200);
 }
 
 fn scale_get(c: &Case) {
     made(c);
-    c.get("toy/a/scale").is(200).has("/kind", "Scale").has("/apiVersion", "autoscaling/v1").has("/spec/replicas", 2).has("/status/replicas", 0);
+    c.get("toy/a/scale")
+        .is(200)
+        .has("/kind", "Scale")
+        .has("/apiVersion", "autoscaling/v1")
+        .has("/spec/replicas", 2)
+        .has("/status/replicas", 0);
     c.merge("toy/a/status", &json!({"status": {"replicas": 1, "selector": "a=b"}})).is(200);
     c.get("toy/a/scale").is(200).has("/status/replicas", 1).has("/status/selector", "a=b");
 }
@@ -172,7 +251,9 @@ fn scale_get(c: &Case) {
 fn scale_put(c: &Case) {
     made(c);
     let scale = c.get("toy/a/scale").is(200);
-    c.put("toy/a/scale", &with(scale.body.clone(), "spec.replicas", 5)).is(200).has("/spec/replicas", 5);
+    c.put("toy/a/scale", &with(scale.body.clone(), "spec.replicas", 5))
+        .is(200)
+        .has("/spec/replicas", 5);
     c.get("toy/a").is(200).has("/spec/replicas", 5).has("/metadata/generation", 2);
 }
 
@@ -185,9 +266,13 @@ fn scale_merge(c: &Case) {
 
 fn scale_negative(c: &Case) {
     made(c);
-    c.merge("toy/a/scale", &json!({"spec": {"replicas": -1}})).refused(422, "Invalid").blames("spec.replicas");
+    c.merge("toy/a/scale", &json!({"spec": {"replicas": -1}}))
+        .refused(422, "Invalid")
+        .blames("spec.replicas");
     c.post("deploy", &deployment("a")).is(201);
-    c.merge("deploy/a/scale", &json!({"spec": {"replicas": -1}})).refused(422, "Invalid").blames("spec.replicas");
+    c.merge("deploy/a/scale", &json!({"spec": {"replicas": -1}}))
+        .refused(422, "Invalid")
+        .blames("spec.replicas");
 }
 
 fn scale_without_replicas(c: &Case) {
@@ -209,7 +294,11 @@ fn scale_version(c: &Case) {
     let old = c.get("toy/a/scale").is(200);
     c.merge("toy/a", &json!({"spec": {"size": 5}})).is(200);
     c.put("toy/a/scale", &with(old.body.clone(), "spec.replicas", 5)).refused(409, "Conflict");
-    c.put("toy/a/scale", &without(with(old.body.clone(), "spec.replicas", 5), "metadata.resourceVersion")).is(200);
+    c.put(
+        "toy/a/scale",
+        &without(with(old.body.clone(), "spec.replicas", 5), "metadata.resourceVersion"),
+    )
+    .is(200);
 }
 
 fn scale_name_mismatch(c: &Case) {
@@ -217,7 +306,10 @@ fn scale_name_mismatch(c: &Case) {
     let scale = c.get("toy/a/scale").is(200);
     c.put("toy/a/scale", &with(scale.body.clone(), "metadata.name", "b"));
     c.put("toy/a/scale", &with(scale.body.clone(), "metadata.namespace", "other"));
-    c.put("toy/a/scale", &with(scale.body.clone(), "metadata.uid", "01234567-89ab-cdef-0123-456789abcdef"));
+    c.put(
+        "toy/a/scale",
+        &with(scale.body.clone(), "metadata.uid", "01234567-89ab-cdef-0123-456789abcdef"),
+    );
 }
 
 fn scale_wrong_kind(c: &Case) {
@@ -235,13 +327,17 @@ fn scale_selector(c: &Case) {
 
 fn scale_status_ignored(c: &Case) {
     made(c);
-    c.merge("toy/a/scale", &json!({"status": {"replicas": 9}, "metadata": {"labels": {"a": "b"}}})).is(200).has("/status/replicas", 0);
+    c.merge("toy/a/scale", &json!({"status": {"replicas": 9}, "metadata": {"labels": {"a": "b"}}}))
+        .is(200)
+        .has("/status/replicas", 0);
     c.get("toy/a").is(200).lacks("/metadata/labels");
 }
 
 fn scale_dry_run(c: &Case) {
     made(c);
-    c.merge("toy/a/scale?dryRun=All", &json!({"spec": {"replicas": 9}})).is(200).has("/spec/replicas", 9);
+    c.merge("toy/a/scale?dryRun=All", &json!({"spec": {"replicas": 9}}))
+        .is(200)
+        .has("/spec/replicas", 9);
     c.get("toy/a").is(200).has("/spec/replicas", 2);
 }
 
@@ -252,8 +348,11 @@ fn scale_strategic_custom(c: &Case) {
 
 fn scale_json_patch(c: &Case) {
     made(c);
-    c.json_patch("toy/a/scale", &json!([{"op": "replace", "path": "/spec/replicas", "value": 4}])).is(200).has("/spec/replicas", 4);
-    c.json_patch("toy/a/scale", &json!([{"op": "test", "path": "/spec/replicas", "value": 1}])).is(422);
+    c.json_patch("toy/a/scale", &json!([{"op": "replace", "path": "/spec/replicas", "value": 4}]))
+        .is(200)
+        .has("/spec/replicas", 4);
+    c.json_patch("toy/a/scale", &json!([{"op": "test", "path": "/spec/replicas", "value": 1}]))
+        .is(422);
 }
 
 fn scale_deployment(c: &Case) {
@@ -306,7 +405,10 @@ fn bind(name: &str, node: &str) -> serde_json::Value {
 fn binding(c: &Case) {
     c.post("pod", &pod("a")).is(201);
     c.post("pod/a/binding", &bind("a", "n1")).is(201);
-    c.get("pod/a").is(200).has("/spec/nodeName", "n1").has("/status/conditions/0/type", "PodScheduled");
+    c.get("pod/a")
+        .is(200)
+        .has("/spec/nodeName", "n1")
+        .has("/status/conditions/0/type", "PodScheduled");
 }
 
 fn binding_twice(c: &Case) {
@@ -339,8 +441,16 @@ fn binding_collection(c: &Case) {
 
 fn binding_annotations(c: &Case) {
     c.post("pod", &pod("a")).is(201);
-    c.post("pod/a/binding", &with(with(bind("a", "n1"), "metadata.annotations", json!({"x": "y"})), "metadata.uid", "01234567-89ab-cdef-0123-456789abcdef"));
-    c.post("pod/a/binding", &with(bind("a", "n1"), "metadata.annotations", json!({"x": "y"}))).is(201);
+    c.post(
+        "pod/a/binding",
+        &with(
+            with(bind("a", "n1"), "metadata.annotations", json!({"x": "y"})),
+            "metadata.uid",
+            "01234567-89ab-cdef-0123-456789abcdef",
+        ),
+    );
+    c.post("pod/a/binding", &with(bind("a", "n1"), "metadata.annotations", json!({"x": "y"})))
+        .is(201);
     c.get("pod/a").is(200).has("/metadata/annotations/x", "y");
 }
 
@@ -371,18 +481,24 @@ fn eviction_name(c: &Case) {
 fn eviction_dry_run(c: &Case) {
     c.post("pod", &pod("a")).is(201);
     c.post("pod/a/eviction?dryRun=All", &evict("a")).is(201);
-    c.post("pod/a/eviction", &with(evict("a"), "deleteOptions", json!({"dryRun": ["All"]}))).is(201);
+    c.post("pod/a/eviction", &with(evict("a"), "deleteOptions", json!({"dryRun": ["All"]})))
+        .is(201);
     c.get("pod/a").is(200).lacks("/metadata/deletionTimestamp");
 }
 
 fn eviction_grace(c: &Case) {
     c.post("pod", &with(pod("a"), "spec.nodeName", "n1")).is(201);
-    c.post("pod/a/eviction", &with(evict("a"), "deleteOptions", json!({"gracePeriodSeconds": 9}))).is(201);
+    c.post("pod/a/eviction", &with(evict("a"), "deleteOptions", json!({"gracePeriodSeconds": 9})))
+        .is(201);
     c.get("pod/a").is(200).has("/metadata/deletionGracePeriodSeconds", 9);
 }
 
 fn ready(c: &Case, name: &str) {
-    c.post("pod", &with(with(pod(name), "metadata.labels", json!({"app": "x"})), "spec.nodeName", "n1")).is(201);
+    c.post(
+        "pod",
+        &with(with(pod(name), "metadata.labels", json!({"app": "x"})), "spec.nodeName", "n1"),
+    )
+    .is(201);
     c.merge(&format!("pod/{name}/status"), &json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})).is(200);
 }
 
@@ -409,7 +525,11 @@ fn eviction_two_budgets(c: &Case) {
 }
 
 fn eviction_unhealthy(c: &Case) {
-    c.post("pod", &with(with(pod("a"), "metadata.labels", json!({"app": "x"})), "spec.nodeName", "n1")).is(201);
+    c.post(
+        "pod",
+        &with(with(pod("a"), "metadata.labels", json!({"app": "x"})), "spec.nodeName", "n1"),
+    )
+    .is(201);
     c.post("pdb", &budget("p", 1)).is(201);
     c.until("pdb/p", |reply| reply.at("/status/expectedPods") == 1);
     // A pending pod may always go.

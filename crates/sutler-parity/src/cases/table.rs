@@ -24,7 +24,8 @@ fn table(c: &Case, path: &str) -> crate::case::Reply {
 fn toy_list(c: &Case) {
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     c.post("toy", &toy("b", json!({"size": 2, "mode": "Slow", "ratio": 1.5, "on": true}))).is(201);
-    let reply = table(c, "toy").is(200).has("/kind", "Table").has("/columnDefinitions/0/name", "Name");
+    let reply =
+        table(c, "toy").is(200).has("/kind", "Table").has("/columnDefinitions/0/name", "Name");
     reply.has("/rows/1/cells/1", 2).has("/rows/1/object/kind", "PartialObjectMetadata");
 }
 
@@ -41,7 +42,11 @@ fn toy_empty(c: &Case) {
 }
 
 fn plain_columns(c: &Case) {
-    c.post("plain", &json!({"apiVersion": "parity.sutler.dev/v1", "kind": "Plain", "metadata": {"name": "a"}})).is(201);
+    c.post(
+        "plain",
+        &json!({"apiVersion": "parity.sutler.dev/v1", "kind": "Plain", "metadata": {"name": "a"}}),
+    )
+    .is(201);
     table(c, "plain").is(200);
 }
 
@@ -52,7 +57,11 @@ fn world_columns(c: &Case) {
 }
 
 fn wide_columns(c: &Case) {
-    c.post("toy", &toy("a", json!({"size": 1, "ratio": 2.5, "on": false, "born": "2001-02-03T04:05:06Z"}))).is(201);
+    c.post(
+        "toy",
+        &toy("a", json!({"size": 1, "ratio": 2.5, "on": false, "born": "2001-02-03T04:05:06Z"})),
+    )
+    .is(201);
     table(c, "toy").is(200).has("/columnDefinitions/4/priority", 1);
 }
 
@@ -67,7 +76,10 @@ fn watch(c: &Case) {
     let first = watch.next();
     c.check(first.object["columnDefinitions"].is_array(), "the first event has the columns");
     let second = watch.next();
-    c.check(second.object["columnDefinitions"].as_array().is_none_or(Vec::is_empty), "and only the first");
+    c.check(
+        second.object["columnDefinitions"].as_array().is_none_or(Vec::is_empty),
+        "and only the first",
+    );
     watch.next();
 }
 
@@ -82,7 +94,9 @@ fn watch_toys(c: &Case) {
 fn include_none(c: &Case) {
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     table(c, "toy?includeObject=None").is(200).has("/rows/0/object", json!(null));
-    table(c, "toy?includeObject=Metadata").is(200).has("/rows/0/object/kind", "PartialObjectMetadata");
+    table(c, "toy?includeObject=Metadata")
+        .is(200)
+        .has("/rows/0/object/kind", "PartialObjectMetadata");
 }
 
 fn include_object(c: &Case) {
@@ -128,7 +142,12 @@ fn version_beta(c: &Case) {
 }
 
 fn version_unknown(c: &Case) {
-    for accept in ["application/json;as=Table;v=v9;g=meta.k8s.io", "application/json;as=Table;v=v1;g=other", "application/json;as=Gadget;v=v1;g=meta.k8s.io", "application/json;as=Table"] {
+    for accept in [
+        "application/json;as=Table;v=v9;g=meta.k8s.io",
+        "application/json;as=Table;v=v1;g=other",
+        "application/json;as=Gadget;v=v1;g=meta.k8s.io",
+        "application/json;as=Table",
+    ] {
         c.call(&Call::new("GET", "cm").accept(accept)).is(406);
         c.call(&Call::new("GET", "toy").accept(accept)).is(406);
     }
@@ -138,12 +157,20 @@ fn fallback(c: &Case) {
     c.post("cm", &cm("a")).is(201);
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
     c.call(&Call::new("GET", "cm").accept(accept)).is(200).has("/kind", "Table");
-    c.call(&Call::new("GET", "cm").accept("application/json;as=Table;v=v9;g=meta.k8s.io,application/json")).is(200).has("/kind", "ConfigMapList");
+    c.call(
+        &Call::new("GET", "cm")
+            .accept("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"),
+    )
+    .is(200)
+    .has("/kind", "ConfigMapList");
 }
 
 fn with_charset(c: &Case) {
     c.post("cm", &cm("a")).is(201);
-    c.call(&Call::new("GET", "cm").accept("application/json; as=Table; v=v1; g=meta.k8s.io; charset=utf-8"));
+    c.call(
+        &Call::new("GET", "cm")
+            .accept("application/json; as=Table; v=v1; g=meta.k8s.io; charset=utf-8"),
+    );
     c.call(&Call::new("GET", "cm").accept("application/*;as=Table;v=v1;g=meta.k8s.io"));
     c.call(&Call::new("GET", "cm").accept("application/yaml;as=Table;v=v1;g=meta.k8s.io"));
 }
@@ -162,8 +189,11 @@ fn date_columns(c: &Case) {
 
 fn write_answers(c: &Case) {
     c.call(&Call::new("POST", "cm").json(&cm("a")).accept(TABLE)).is(201).has("/kind", "Table");
-    c.call(&Call::new("POST", "toy").json(&toy("a", json!({"size": 1}))).accept(TABLE)).is(201).has("/kind", "Table");
-    c.call(&Call::new("PUT", "cm/a").json(&with(cm("a"), "data", json!({"k": "v"}))).accept(TABLE)).is(200);
+    c.call(&Call::new("POST", "toy").json(&toy("a", json!({"size": 1}))).accept(TABLE))
+        .is(201)
+        .has("/kind", "Table");
+    c.call(&Call::new("PUT", "cm/a").json(&with(cm("a"), "data", json!({"k": "v"}))).accept(TABLE))
+        .is(200);
 }
 
 fn delete_answer(c: &Case) {
@@ -179,7 +209,11 @@ fn rows(c: &Case, path: &str, body: &Value) {
 }
 
 fn configmaps(c: &Case) {
-    rows(c, "cm", &with(with(cm("a"), "data", json!({"k": "v"})), "binaryData", json!({"b": "AA=="})));
+    rows(
+        c,
+        "cm",
+        &with(with(cm("a"), "data", json!({"k": "v"})), "binaryData", json!({"b": "AA=="})),
+    );
 }
 
 fn secrets(c: &Case) {
@@ -192,7 +226,15 @@ fn pods(c: &Case) {
     table(c, "pod").is(200);
     c.merge("pod/a/status", &json!({"status": {"containerStatuses": [{"name": "c", "ready": false, "restartCount": 4, "image": "i", "imageID": "", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}})).is(200);
     table(c, "pod").is(200);
-    rows(c, "pod", &with(with(pod("b"), "spec.nodeName", "n1"), "spec.initContainers", json!([{"name": "i", "image": "i"}])));
+    rows(
+        c,
+        "pod",
+        &with(
+            with(pod("b"), "spec.nodeName", "n1"),
+            "spec.initContainers",
+            json!([{"name": "i", "image": "i"}]),
+        ),
+    );
     c.delete("pod/b").is(200);
     table(c, "pod/b").is(200);
 }
@@ -204,8 +246,16 @@ fn deployments(c: &Case) {
 }
 
 fn services(c: &Case) {
-    rows(c, "svc", &json!({"metadata": {"name": "a"}, "spec": {"clusterIP": "None", "selector": {"x": "y"}, "ports": [{"port": 80, "name": "a"}, {"port": 53, "protocol": "UDP", "name": "b"}]}}));
-    rows(c, "svc", &json!({"metadata": {"name": "b"}, "spec": {"type": "ExternalName", "externalName": "example.com"}}));
+    rows(
+        c,
+        "svc",
+        &json!({"metadata": {"name": "a"}, "spec": {"clusterIP": "None", "selector": {"x": "y"}, "ports": [{"port": 80, "name": "a"}, {"port": 53, "protocol": "UDP", "name": "b"}]}}),
+    );
+    rows(
+        c,
+        "svc",
+        &json!({"metadata": {"name": "b"}, "spec": {"type": "ExternalName", "externalName": "example.com"}}),
+    );
 }
 
 fn namespaces(c: &Case) {
@@ -242,14 +292,22 @@ fn roles(c: &Case) {
 }
 
 fn bindings(c: &Case) {
-    rows(c, "rb", &json!({"metadata": {"name": "a"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]}));
+    rows(
+        c,
+        "rb",
+        &json!({"metadata": {"name": "a"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]}),
+    );
     c.post("crb", &json!({"metadata": {"name": "{ns}"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}})).is(201);
     table(c, "crb/{ns}").is(200);
     c.delete("crb/{ns}").is(200);
 }
 
 fn events(c: &Case) {
-    rows(c, "event", &json!({"metadata": {"name": "a"}, "reason": "R", "type": "Warning", "message": "m\n", "count": 3, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "{ns}"}, "source": {"component": "s", "host": "h"}}));
+    rows(
+        c,
+        "event",
+        &json!({"metadata": {"name": "a"}, "reason": "R", "type": "Warning", "message": "m\n", "count": 3, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "{ns}"}, "source": {"component": "s", "host": "h"}}),
+    );
 }
 
 fn replicasets(c: &Case) {
@@ -257,11 +315,23 @@ fn replicasets(c: &Case) {
 }
 
 fn daemonsets(c: &Case) {
-    rows(c, "ds", &with(with(deployment("a"), "kind", "DaemonSet"), "spec.template.spec.nodeSelector", json!({"a": "b"})));
+    rows(
+        c,
+        "ds",
+        &with(
+            with(deployment("a"), "kind", "DaemonSet"),
+            "spec.template.spec.nodeSelector",
+            json!({"a": "b"}),
+        ),
+    );
 }
 
 fn claims(c: &Case) {
-    rows(c, "pvc", &json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}}));
+    rows(
+        c,
+        "pvc",
+        &json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}}),
+    );
     c.delete("pvc/a").is(200);
     table(c, "pvc").is(200);
 }
@@ -281,7 +351,11 @@ fn classes(c: &Case) {
 
 fn partial_object(c: &Case) {
     c.post("cm", &with(labelled("a", json!({"x": "y"})), "data", json!({"k": "v"}))).is(201);
-    c.call(&Call::new("GET", "cm/a").accept(PARTIAL)).is(200).has("/kind", "PartialObjectMetadata").has("/metadata/labels/x", "y").lacks("/data");
+    c.call(&Call::new("GET", "cm/a").accept(PARTIAL))
+        .is(200)
+        .has("/kind", "PartialObjectMetadata")
+        .has("/metadata/labels/x", "y")
+        .lacks("/data");
     c.call(&Call::new("GET", "cm").accept(PARTIAL));
     c.call(&Call::new("GET", "cm/a").accept(PARTIALS));
 }
@@ -289,9 +363,14 @@ fn partial_object(c: &Case) {
 fn partial_list(c: &Case) {
     c.post("cm", &cm("a")).is(201);
     c.post("cm", &cm("b")).is(201);
-    c.call(&Call::new("GET", "cm").accept(PARTIALS)).is(200).has("/kind", "PartialObjectMetadataList").items(&["a", "b"]);
+    c.call(&Call::new("GET", "cm").accept(PARTIALS))
+        .is(200)
+        .has("/kind", "PartialObjectMetadataList")
+        .items(&["a", "b"]);
     let first = c.call(&Call::new("GET", "cm?limit=1").accept(PARTIALS)).is(200).items(&["a"]);
-    c.call(&Call::new("GET", &format!("cm?limit=1&continue={}", first.next())).accept(PARTIALS)).is(200).items(&["b"]);
+    c.call(&Call::new("GET", &format!("cm?limit=1&continue={}", first.next())).accept(PARTIALS))
+        .is(200)
+        .items(&["b"]);
 }
 
 fn partial_watch(c: &Case) {
@@ -307,7 +386,10 @@ fn partial_watch(c: &Case) {
 
 fn partial_version(c: &Case) {
     c.post("cm", &cm("a")).is(201);
-    for accept in ["application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;v=v9;g=meta.k8s.io"] {
+    for accept in [
+        "application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadata;v=v9;g=meta.k8s.io",
+    ] {
         c.call(&Call::new("GET", "cm/a").accept(accept));
     }
 }
@@ -326,16 +408,23 @@ fn partial_missing(c: &Case) {
 
 fn partial_patch(c: &Case) {
     c.post("cm", &cm("a")).is(201);
-    let call = Call::new("PATCH", "cm/a").text("application/merge-patch+json", "{\"data\":{\"k\":\"v\"}}");
+    let call =
+        Call::new("PATCH", "cm/a").text("application/merge-patch+json", "{\"data\":{\"k\":\"v\"}}");
     c.call(&call.accept(PARTIAL)).is(200).has("/kind", "PartialObjectMetadata");
 }
 
 fn partial_table_mix(c: &Case) {
     c.post("cm", &cm("a")).is(201);
-    c.call(&Call::new("GET", "cm").accept(&format!("{TABLE},{PARTIALS},application/json"))).is(200).has("/kind", "Table");
-    c.call(&Call::new("GET", "cm").accept(&format!("{PARTIALS},{TABLE}"))).is(200).has("/kind", "PartialObjectMetadataList");
+    c.call(&Call::new("GET", "cm").accept(&format!("{TABLE},{PARTIALS},application/json")))
+        .is(200)
+        .has("/kind", "Table");
+    c.call(&Call::new("GET", "cm").accept(&format!("{PARTIALS},{TABLE}")))
+        .is(200)
+        .has("/kind", "PartialObjectMetadataList");
 }
 
 fn no_headers_for_status(c: &Case) {
-    c.call(&Call::new("POST", "cm").json(&cm("BAD")).accept(TABLE)).refused(422, "Invalid").has("/kind", "Status");
+    c.call(&Call::new("POST", "cm").json(&cm("BAD")).accept(TABLE))
+        .refused(422, "Invalid")
+        .has("/kind", "Status");
 }

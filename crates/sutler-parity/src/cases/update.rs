@@ -18,7 +18,11 @@ fn replaces(c: &Case) {
     c.post("cm", &with(cm("a"), "data", json!({"k": "v"}))).is(201);
     let old = c.get("cm/a");
     let changed = with(cm("a"), "data", json!({"l": "w"}));
-    let new = c.put("cm/a", &with(changed, "metadata.resourceVersion", old.rv())).is(200).lacks("/data/k").has("/data/l", "w");
+    let new = c
+        .put("cm/a", &with(changed, "metadata.resourceVersion", old.rv()))
+        .is(200)
+        .lacks("/data/k")
+        .has("/data/l", "w");
     c.check(new.rv() != old.rv(), "another version");
     c.equal(new.uid(), old.uid());
 }
@@ -28,9 +32,12 @@ fn without_version(c: &Case) {
     c.put("cm/a", &with(cm("a"), "data", json!({"k": "v"}))).is(200);
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     // Custom kinds insist on the version.
-    c.put("toy/a", &toy("a", json!({"size": 2}))).refused(422, "Invalid").blames("metadata.resourceVersion");
+    c.put("toy/a", &toy("a", json!({"size": 2})))
+        .refused(422, "Invalid")
+        .blames("metadata.resourceVersion");
     c.post("lease", &json!({"metadata": {"name": "a"}, "spec": {}})).is(201);
-    c.put("lease/a", &json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}})).refused(422, "Invalid");
+    c.put("lease/a", &json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}))
+        .refused(422, "Invalid");
     c.post("role", &json!({"metadata": {"name": "a"}, "rules": []})).is(201);
     c.put("role/a", &json!({"metadata": {"name": "a"}, "rules": []})).is(200);
 }
@@ -69,7 +76,8 @@ fn version_zero(c: &Case) {
 fn missing(c: &Case) {
     c.put("cm/a", &cm("a")).refused(404, "NotFound");
     c.put("cm/a", &with(cm("a"), "metadata.resourceVersion", "5")).refused(404, "NotFound");
-    c.put("toy/a", &with(toy("a", json!({"size": 1})), "metadata.resourceVersion", "5")).refused(404, "NotFound");
+    c.put("toy/a", &with(toy("a", json!({"size": 1})), "metadata.resourceVersion", "5"))
+        .refused(404, "NotFound");
     c.put("toy/a", &toy("a", json!({"size": 1}))).refused(404, "NotFound");
     c.put("toy/a/status", &toy("a", json!({"size": 1}))).refused(404, "NotFound");
     c.put("/api/v1/namespaces/{ns}-none/configmaps/a", &cm("a")).refused(404, "NotFound");
@@ -93,7 +101,11 @@ fn create_on_update_with_version(c: &Case) {
     c.put("lease/b", &json!({"metadata": {"name": "b", "uid": "u"}, "spec": {}}));
     c.put("lease/c?dryRun=All", &json!({"metadata": {"name": "c"}, "spec": {}}));
     c.put("lease/c", &json!({"metadata": {"name": "c"}, "spec": {"leaseDurationSeconds": 0}}));
-    c.put("/apis/coordination.k8s.io/v1/namespaces/{ns}-none/leases/c", &json!({"metadata": {"name": "c"}, "spec": {}})).is(404);
+    c.put(
+        "/apis/coordination.k8s.io/v1/namespaces/{ns}-none/leases/c",
+        &json!({"metadata": {"name": "c"}, "spec": {}}),
+    )
+    .is(404);
 }
 
 fn name_mismatch(c: &Case) {
@@ -127,7 +139,9 @@ fn uid_mismatch(c: &Case) {
 
 fn uid_absent(c: &Case) {
     let old = c.post("cm", &cm("a")).is(201);
-    let new = c.put("cm/a", &with(without(old.body.clone(), "metadata.uid"), "data", json!({"k": "v"}))).is(200);
+    let new = c
+        .put("cm/a", &with(without(old.body.clone(), "metadata.uid"), "data", json!({"k": "v"})))
+        .is(200);
     c.equal(new.uid(), old.uid());
 }
 
@@ -140,9 +154,12 @@ fn uid_is_kept(c: &Case) {
 fn creation_is_kept(c: &Case) {
     let old = c.post("cm", &cm("a")).is(201);
     let body = with(cm("a"), "metadata.creationTimestamp", "2001-01-01T00:00:00Z");
-    c.put("cm/a", &body).is(200).has("/metadata/creationTimestamp", old.text("/metadata/creationTimestamp"));
+    c.put("cm/a", &body)
+        .is(200)
+        .has("/metadata/creationTimestamp", old.text("/metadata/creationTimestamp"));
     let old = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    c.put("toy/a", &with(old.body.clone(), "metadata.creationTimestamp", "2001-01-01T00:00:00Z")).is(200);
+    c.put("toy/a", &with(old.body.clone(), "metadata.creationTimestamp", "2001-01-01T00:00:00Z"))
+        .is(200);
     c.put("cm/a", &with(cm("a"), "metadata.generateName", "new-"));
     c.put("cm/a", &with(cm("a"), "metadata.selfLink", "/x"));
 }
@@ -171,10 +188,16 @@ fn no_op_custom(c: &Case) {
 
 fn generation(c: &Case) {
     let old = c.post("toy", &toy("a", json!({"size": 1}))).is(201).has("/metadata/generation", 1);
-    let new = c.put("toy/a", &with(old.body.clone(), "spec.size", 2)).is(200).has("/metadata/generation", 2);
-    let status = c.put("toy/a/status", &with(new.body.clone(), "status", json!({"phase": "Up"}))).is(200);
+    let new = c
+        .put("toy/a", &with(old.body.clone(), "spec.size", 2))
+        .is(200)
+        .has("/metadata/generation", 2);
+    let status =
+        c.put("toy/a/status", &with(new.body.clone(), "status", json!({"phase": "Up"}))).is(200);
     let status = status.has("/metadata/generation", 2);
-    c.put("toy/a", &with(status.body.clone(), "metadata.labels", json!({"a": "b"}))).is(200).has("/metadata/generation", 2);
+    c.put("toy/a", &with(status.body.clone(), "metadata.labels", json!({"a": "b"})))
+        .is(200)
+        .has("/metadata/generation", 2);
     let plain = json!({"apiVersion": "parity.sutler.dev/v1", "kind": "Plain", "metadata": {"name": "a"}, "x": 1});
     let old = c.post("plain", &plain).is(201);
     c.put("plain/a", &with(old.body.clone(), "x", 2)).is(200);
@@ -182,8 +205,12 @@ fn generation(c: &Case) {
 
 fn generation_of_metadata(c: &Case) {
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    c.merge("toy/a", &json!({"metadata": {"annotations": {"a": "b"}}})).is(200).has("/metadata/generation", 1);
-    c.merge("toy/a", &json!({"metadata": {"finalizers": ["a.b/c"]}})).is(200).has("/metadata/generation", 1);
+    c.merge("toy/a", &json!({"metadata": {"annotations": {"a": "b"}}}))
+        .is(200)
+        .has("/metadata/generation", 1);
+    c.merge("toy/a", &json!({"metadata": {"finalizers": ["a.b/c"]}}))
+        .is(200)
+        .has("/metadata/generation", 1);
     // Being deleted counts as a change of what is wanted.
     c.delete("toy/a").is(200).has("/metadata/generation", 2);
     c.merge("toy/a", &json!({"metadata": {"finalizers": null}})).is(200);
@@ -191,7 +218,9 @@ fn generation_of_metadata(c: &Case) {
 
 fn generation_given(c: &Case) {
     let old = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    c.put("toy/a", &with(old.body.clone(), "metadata.generation", 9)).is(200).has("/metadata/generation", 1);
+    c.put("toy/a", &with(old.body.clone(), "metadata.generation", 9))
+        .is(200)
+        .has("/metadata/generation", 1);
 }
 
 fn kind_mismatch(c: &Case) {
@@ -206,10 +235,14 @@ fn kind_mismatch(c: &Case) {
 
 fn dry_run(c: &Case) {
     let old = c.post("cm", &cm("a")).is(201);
-    c.put("cm/a?dryRun=All", &with(old.body.clone(), "data", json!({"k": "v"}))).is(200).has("/data/k", "v");
+    c.put("cm/a?dryRun=All", &with(old.body.clone(), "data", json!({"k": "v"})))
+        .is(200)
+        .has("/data/k", "v");
     c.get("cm/a").is(200).lacks("/data").has("/metadata/resourceVersion", old.rv());
     let old = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    c.put("toy/a?dryRun=All", &with(old.body.clone(), "spec.size", 5)).is(200).has("/metadata/generation", 2);
+    c.put("toy/a?dryRun=All", &with(old.body.clone(), "spec.size", 5))
+        .is(200)
+        .has("/metadata/generation", 2);
     c.get("toy/a").is(200).has("/spec/size", 1);
 }
 
@@ -222,9 +255,12 @@ fn dry_run_conflict(c: &Case) {
 
 fn invalid(c: &Case) {
     let old = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    c.put("toy/a", &with(old.body.clone(), "spec.size", 0)).refused(422, "Invalid").blames("spec.size");
+    c.put("toy/a", &with(old.body.clone(), "spec.size", 0))
+        .refused(422, "Invalid")
+        .blames("spec.size");
     c.put("toy/a", &with(old.body.clone(), "spec.mode", "Odd")).refused(422, "Invalid");
-    c.put("toy/a", &with(old.body.clone(), "metadata.labels", json!({"a b": "c"}))).refused(422, "Invalid");
+    c.put("toy/a", &with(old.body.clone(), "metadata.labels", json!({"a b": "c"})))
+        .refused(422, "Invalid");
     // A stale version is told before what is wrong with the object.
     c.merge("toy/a", &json!({"spec": {"size": 2}})).is(200);
     c.put("toy/a", &with(old.body.clone(), "spec.size", 0));
@@ -234,7 +270,10 @@ fn invalid(c: &Case) {
 fn unknown_fields(c: &Case) {
     let old = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     c.put("toy/a?fieldValidation=Strict", &with(old.body.clone(), "spec.colour", "red")).is(400);
-    c.put("toy/a", &with(old.body.clone(), "spec.colour", "red")).is(200).warns("spec.colour").lacks("/spec/colour");
+    c.put("toy/a", &with(old.body.clone(), "spec.colour", "red"))
+        .is(200)
+        .warns("spec.colour")
+        .lacks("/spec/colour");
     c.post("cm", &cm("a")).is(201);
     c.put("cm/a?fieldValidation=Strict", &with(cm("a"), "colour", "red")).is(400);
 }
@@ -246,7 +285,9 @@ fn deletion_is_kept(c: &Case) {
     c.put("cm/a", &held).is(200).shows("/metadata/deletionTimestamp");
     let body = with(held.clone(), "metadata.deletionTimestamp", "2001-01-01T00:00:00Z");
     c.put("cm/a", &body);
-    c.merge("cm/a", &json!({"metadata": {"deletionTimestamp": null}})).is(200).shows("/metadata/deletionTimestamp");
+    c.merge("cm/a", &json!({"metadata": {"deletionTimestamp": null}}))
+        .is(200)
+        .shows("/metadata/deletionTimestamp");
     c.put("cm/a", &cm("a")).is(200);
     c.get("cm/a").is(404);
 }
@@ -255,15 +296,23 @@ fn finalizer_added_late(c: &Case) {
     let held = with(cm("a"), "metadata.finalizers", json!(["a.b/c"]));
     c.post("cm", &held).is(201);
     c.delete("cm/a").is(200);
-    c.put("cm/a", &with(cm("a"), "metadata.finalizers", json!(["a.b/c", "a.b/d"]))).refused(422, "Invalid").blames("metadata.finalizers");
+    c.put("cm/a", &with(cm("a"), "metadata.finalizers", json!(["a.b/c", "a.b/d"])))
+        .refused(422, "Invalid")
+        .blames("metadata.finalizers");
     c.put("cm/a", &with(cm("a"), "metadata.finalizers", json!(["a.b/d"]))).refused(422, "Invalid");
-    c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.finalizers", json!(["a.b/c"]))).is(201);
+    c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.finalizers", json!(["a.b/c"])))
+        .is(201);
     c.delete("toy/a").is(200);
-    c.merge("toy/a", &json!({"metadata": {"finalizers": ["a.b/c", "a.b/d"]}})).refused(422, "Invalid");
+    c.merge("toy/a", &json!({"metadata": {"finalizers": ["a.b/c", "a.b/d"]}}))
+        .refused(422, "Invalid");
 }
 
 fn finalizer_removed_last(c: &Case) {
-    c.post("toy", &with(toy("a", json!({"size": 1})), "metadata.finalizers", json!(["a.b/c", "a.b/d"]))).is(201);
+    c.post(
+        "toy",
+        &with(toy("a", json!({"size": 1})), "metadata.finalizers", json!(["a.b/c", "a.b/d"])),
+    )
+    .is(201);
     c.delete("toy/a").is(200);
     c.merge("toy/a", &json!({"metadata": {"finalizers": ["a.b/d"]}})).is(200);
     c.get("toy/a").is(200);
@@ -275,14 +324,17 @@ fn finalizer_removed_last(c: &Case) {
 fn owners_change(c: &Case) {
     let owner = c.post("cm", &cm("owner")).is(201);
     c.post("cm", &cm("a")).is(201);
-    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()});
+    let reference =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()});
     c.put("cm/a", &with(cm("a"), "metadata.ownerReferences", json!([reference]))).is(200);
     c.put("cm/a", &cm("a")).is(200).lacks("/metadata/ownerReferences");
 }
 
 fn managed_fields_cleared(c: &Case) {
     let old = c.post("cm", &with(cm("a"), "data", json!({"k": "v"}))).is(201);
-    c.put("cm/a", &with(old.body.clone(), "metadata.managedFields", json!([{}]))).is(200).lacks("/metadata/managedFields");
+    c.put("cm/a", &with(old.body.clone(), "metadata.managedFields", json!([{}])))
+        .is(200)
+        .lacks("/metadata/managedFields");
     c.put("cm/a?fieldManager=new", &with(cm("a"), "data", json!({"k": "v", "l": "w"}))).is(200);
 }
 
@@ -290,7 +342,15 @@ fn managed_fields_kept(c: &Case) {
     c.post("cm?fieldManager=one", &with(cm("a"), "data", json!({"k": "v"}))).is(201);
     // Leaving them out does not lose them, and an empty list neither.
     c.put("cm/a?fieldManager=two", &with(cm("a"), "data", json!({"k": "v", "l": "w"}))).is(200);
-    c.put("cm/a?fieldManager=three", &with(with(cm("a"), "data", json!({"k": "v", "l": "w", "m": "x"})), "metadata.managedFields", json!([]))).is(200);
+    c.put(
+        "cm/a?fieldManager=three",
+        &with(
+            with(cm("a"), "data", json!({"k": "v", "l": "w", "m": "x"})),
+            "metadata.managedFields",
+            json!([]),
+        ),
+    )
+    .is(200);
 }
 
 fn managers(c: &Case) {
@@ -304,7 +364,10 @@ fn managers(c: &Case) {
 
 fn status_ignored(c: &Case) {
     let old = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    let up = c.put("toy/a/status", &with(old.body.clone(), "status", json!({"phase": "Up"}))).is(200).has("/status/phase", "Up");
+    let up = c
+        .put("toy/a/status", &with(old.body.clone(), "status", json!({"phase": "Up"})))
+        .is(200)
+        .has("/status/phase", "Up");
     let down = with(with(up.body.clone(), "status.phase", "Down"), "spec.size", 7);
     let new = c.put("toy/a", &down).is(200).has("/status/phase", "Up").has("/spec/size", 7);
     // And the other way round.
@@ -317,18 +380,38 @@ fn status_ignored(c: &Case) {
 fn status_ignored_builtin(c: &Case) {
     let deploy = json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
     c.post("deploy", &deploy).is(201);
-    c.put("deploy/a", &with(deploy.clone(), "status", json!({"replicas": 3}))).is(200).lacks("/status/replicas");
-    c.put("deploy/a/status", &with(deploy, "status", json!({"replicas": 3, "observedGeneration": 1}))).is(200).has("/status/replicas", 3);
+    c.put("deploy/a", &with(deploy.clone(), "status", json!({"replicas": 3})))
+        .is(200)
+        .lacks("/status/replicas");
+    c.put(
+        "deploy/a/status",
+        &with(deploy, "status", json!({"replicas": 3, "observedGeneration": 1})),
+    )
+    .is(200)
+    .has("/status/replicas", 3);
 }
 
 fn transition_rules(c: &Case) {
     let old = c.post("toy", &toy("a", json!({"size": 1, "sticky": "x", "grow": 5, "disks": [{"name": "a", "gib": 10}, {"name": "b", "gib": 20}]}))).is(201);
-    c.put("toy/a", &with(old.body.clone(), "spec.sticky", "y")).refused(422, "Invalid").blames("spec.sticky");
+    c.put("toy/a", &with(old.body.clone(), "spec.sticky", "y"))
+        .refused(422, "Invalid")
+        .blames("spec.sticky");
     c.put("toy/a", &without(old.body.clone(), "spec.sticky")).refused(422, "Invalid");
-    c.put("toy/a", &with(old.body.clone(), "spec.grow", 4)).refused(422, "Invalid").blames("spec.grow");
-    c.put("toy/a", &with(old.body.clone(), "spec.disks", json!([{"name": "b", "gib": 5}, {"name": "a", "gib": 10}]))).refused(422, "Invalid");
+    c.put("toy/a", &with(old.body.clone(), "spec.grow", 4))
+        .refused(422, "Invalid")
+        .blames("spec.grow");
+    c.put(
+        "toy/a",
+        &with(
+            old.body.clone(),
+            "spec.disks",
+            json!([{"name": "b", "gib": 5}, {"name": "a", "gib": 10}]),
+        ),
+    )
+    .refused(422, "Invalid");
     // Items are matched by their key: the order does not matter, and one may go.
-    c.put("toy/a", &with(old.body.clone(), "spec.disks", json!([{"name": "b", "gib": 30}]))).is(200);
+    c.put("toy/a", &with(old.body.clone(), "spec.disks", json!([{"name": "b", "gib": 30}])))
+        .is(200);
     c.merge("toy/a", &json!({"spec": {"grow": 6}})).is(200);
 }
 
@@ -351,7 +434,9 @@ fn immutable_secret(c: &Case) {
 
 fn secret_type(c: &Case) {
     c.post("secret", &json!({"metadata": {"name": "a"}, "type": "x.y/z"})).is(201);
-    c.put("secret/a", &json!({"metadata": {"name": "a"}, "type": "x.y/w"})).refused(422, "Invalid").blames("type");
+    c.put("secret/a", &json!({"metadata": {"name": "a"}, "type": "x.y/w"}))
+        .refused(422, "Invalid")
+        .blames("type");
     c.put("secret/a", &json!({"metadata": {"name": "a"}}));
     c.merge("secret/a", &json!({"type": "other"})).refused(422, "Invalid");
 }
@@ -359,24 +444,37 @@ fn secret_type(c: &Case) {
 fn immutable_selector(c: &Case) {
     let deploy = json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b", "c": "d"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
     c.post("deploy", &deploy).is(201);
-    c.put("deploy/a", &with(deploy.clone(), "spec.selector.matchLabels", json!({"c": "d"}))).refused(422, "Invalid").blames("spec.selector");
-    c.put("deploy/a", &with(deploy, "spec.template.metadata.labels", json!({"x": "y"}))).refused(422, "Invalid");
+    c.put("deploy/a", &with(deploy.clone(), "spec.selector.matchLabels", json!({"c": "d"})))
+        .refused(422, "Invalid")
+        .blames("spec.selector");
+    c.put("deploy/a", &with(deploy, "spec.template.metadata.labels", json!({"x": "y"})))
+        .refused(422, "Invalid");
 }
 
 fn node_spec(c: &Case) {
-    c.post("node", &json!({"metadata": {"name": "{ns}-n"}, "spec": {"providerID": "x://1"}})).is(201);
+    c.post("node", &json!({"metadata": {"name": "{ns}-n"}, "spec": {"providerID": "x://1"}}))
+        .is(201);
     c.merge("node/{ns}-n", &json!({"spec": {"providerID": "x://2"}})).is(422);
-    c.merge("node/{ns}-n", &json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})).is(200);
-    c.merge("node/{ns}-n/status", &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})).is(200);
+    c.merge("node/{ns}-n", &json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}))
+        .is(200);
+    c.merge(
+        "node/{ns}-n/status",
+        &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+    )
+    .is(200);
     c.delete("node/{ns}-n").is(200);
 }
 
 fn service_ip(c: &Case) {
-    c.post("svc", &json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}})).is(201).shows("/spec/clusterIP");
+    c.post("svc", &json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}))
+        .is(201)
+        .shows("/spec/clusterIP");
     c.merge("svc/a", &json!({"spec": {"clusterIP": "10.96.200.200"}})).refused(422, "Invalid");
     c.merge("svc/a", &json!({"spec": {"ports": [{"port": 81}]}})).is(200);
     // An update that leaves the address out keeps it.
-    c.put("svc/a", &json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 82}]}})).is(200).shows("/spec/clusterIP");
+    c.put("svc/a", &json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 82}]}}))
+        .is(200)
+        .shows("/spec/clusterIP");
 }
 
 fn empty_body(c: &Case) {
@@ -398,7 +496,10 @@ fn yaml_body(c: &Case) {
 
 fn concurrent(c: &Case) {
     let old = c.post("cm", &cm("a")).is(201);
-    let (first, second) = (with(old.body.clone(), "data", json!({"k": "1"})), with(old.body.clone(), "data", json!({"k": "2"})));
+    let (first, second) = (
+        with(old.body.clone(), "data", json!({"k": "1"})),
+        with(old.body.clone(), "data", json!({"k": "2"})),
+    );
     c.put("cm/a", &first).is(200);
     c.put("cm/a", &second).refused(409, "Conflict");
     // The same change again is refused too: its version is old.

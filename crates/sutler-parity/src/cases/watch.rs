@@ -98,7 +98,9 @@ fn finalizer(c: &Case) {
 
 fn by_name(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
-    let mut watch = c.watch(&format!("cm?fieldSelector=metadata.name%3Db&resourceVersion={}", made.rv())).is(200);
+    let mut watch = c
+        .watch(&format!("cm?fieldSelector=metadata.name%3Db&resourceVersion={}", made.rv()))
+        .is(200);
     c.merge("cm/a", &json!({"data": {"k": "1"}})).is(200);
     make(c, &["b"]);
     c.merge("cm/a", &json!({"data": {"k": "2"}})).is(200);
@@ -109,12 +111,14 @@ fn by_name(c: &Case) {
 
 fn by_label_in_and_out(c: &Case) {
     let made = c.post("cm", &labelled("a", json!({"on": "no"}))).is(201);
-    let mut watch = c.watch(&format!("cm?labelSelector=on%3Dyes&resourceVersion={}", made.rv())).is(200);
+    let mut watch =
+        c.watch(&format!("cm?labelSelector=on%3Dyes&resourceVersion={}", made.rv())).is(200);
     c.merge("cm/a", &json!({"metadata": {"labels": {"on": "yes"}}})).is(200);
     watch.expect("ADDED", "a");
     c.merge("cm/a", &json!({"data": {"k": "v"}})).is(200);
     watch.expect("MODIFIED", "a");
-    let left = c.merge("cm/a", &json!({"metadata": {"labels": {"on": "no"}}, "data": {"k": "w"}})).is(200);
+    let left =
+        c.merge("cm/a", &json!({"metadata": {"labels": {"on": "no"}}, "data": {"k": "w"}})).is(200);
     // What it was while it matched, with the version at which it left.
     let event = watch.expect("DELETED", "a");
     c.equal(event.rv().to_owned(), left.rv());
@@ -124,7 +128,9 @@ fn by_label_in_and_out(c: &Case) {
 
 fn by_field_in_and_out(c: &Case) {
     let made = c.post("toy", &toy("a", json!({"size": 1}))).is(201);
-    let mut watch = c.watch(&format!("toy?fieldSelector=spec.mode%3DSlow&resourceVersion={}", made.rv())).is(200);
+    let mut watch = c
+        .watch(&format!("toy?fieldSelector=spec.mode%3DSlow&resourceVersion={}", made.rv()))
+        .is(200);
     c.merge("toy/a", &json!({"spec": {"mode": "Slow"}})).is(200);
     watch.expect("ADDED", "a");
     c.merge("toy/a", &json!({"spec": {"mode": "Fast"}})).is(200);
@@ -142,7 +148,8 @@ fn by_label_never_matched(c: &Case) {
 
 fn by_label_deleted(c: &Case) {
     let made = c.post("cm", &labelled("a", json!({"on": "yes"}))).is(201);
-    let mut watch = c.watch(&format!("cm?labelSelector=on%3Dyes&resourceVersion={}", made.rv())).is(200);
+    let mut watch =
+        c.watch(&format!("cm?labelSelector=on%3Dyes&resourceVersion={}", made.rv())).is(200);
     c.delete("cm/a").is(200);
     watch.expect("DELETED", "a");
 }
@@ -190,7 +197,12 @@ fn two_watchers(c: &Case) {
 fn all_namespaces(c: &Case) {
     c.post("ns", &json!({"metadata": {"name": "{ns}-2"}})).is(201);
     let made = c.post("cm", &labelled("a", json!({"of": "{ns}"}))).is(201);
-    let mut watch = c.watch(&format!("/api/v1/configmaps?labelSelector=of%3D{{ns}}&resourceVersion={}", made.rv())).is(200);
+    let mut watch = c
+        .watch(&format!(
+            "/api/v1/configmaps?labelSelector=of%3D{{ns}}&resourceVersion={}",
+            made.rv()
+        ))
+        .is(200);
     c.post("/api/v1/namespaces/{ns}-2/configmaps", &labelled("b", json!({"of": "{ns}"}))).is(201);
     c.delete("cm/a").is(200);
     watch.expect("ADDED", "b");
@@ -198,11 +210,10 @@ fn all_namespaces(c: &Case) {
 }
 
 fn cluster_scoped(c: &Case) {
-    let world = |name: &str| {
-        json!({"apiVersion": "parity.sutler.dev/v1", "kind": "World", "metadata": {"name": name, "labels": {"of": "{ns}"}}, "spec": {}})
-    };
+    let world = |name: &str| json!({"apiVersion": "parity.sutler.dev/v1", "kind": "World", "metadata": {"name": name, "labels": {"of": "{ns}"}}, "spec": {}});
     let made = c.post("world", &world("{ns}-1")).is(201);
-    let mut watch = c.watch(&format!("world?labelSelector=of%3D{{ns}}&resourceVersion={}", made.rv())).is(200);
+    let mut watch =
+        c.watch(&format!("world?labelSelector=of%3D{{ns}}&resourceVersion={}", made.rv())).is(200);
     c.post("world", &world("{ns}-2")).is(201);
     c.delete("world/{ns}-1").is(200);
     watch.expect("ADDED", &format!("{}-2", c.ns));
@@ -250,7 +261,8 @@ fn old_prefix(c: &Case) {
 fn old_prefix_name(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
     make(c, &["b"]);
-    let path = format!("/api/v1/watch/namespaces/{{ns}}/configmaps/a?resourceVersion={}", made.rv());
+    let path =
+        format!("/api/v1/watch/namespaces/{{ns}}/configmaps/a?resourceVersion={}", made.rv());
     let mut watch = c.watch_call(&Call::new("GET", &path)).is(200);
     c.delete("cm/b").is(200);
     c.delete("cm/a").is(200);
@@ -268,12 +280,19 @@ fn one_object_path(c: &Case) {
 
 fn initial_events(c: &Case) {
     make(c, &["b", "a"]);
-    let mut watch = c.watch("cm?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan").is(200);
+    let mut watch = c
+        .watch(
+            "cm?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan",
+        )
+        .is(200);
     watch.expect("ADDED", "a");
     watch.expect("ADDED", "b");
     let mark = watch.next();
     c.equal(mark.kind.as_str(), "BOOKMARK");
-    c.equal(mark.object["metadata"]["annotations"]["k8s.io/initial-events-end"].as_str(), Some("true"));
+    c.equal(
+        mark.object["metadata"]["annotations"]["k8s.io/initial-events-end"].as_str(),
+        Some("true"),
+    );
     make(c, &["c"]);
     watch.expect("ADDED", "c");
 }
@@ -298,7 +317,9 @@ fn initial_events_with_selector(c: &Case) {
 fn initial_events_at_version(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
     for version in ["0", &made.rv()] {
-        let path = format!("cm?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion={version}");
+        let path = format!(
+            "cm?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion={version}"
+        );
         if version == "0" {
             c.get(&format!("cm?resourceVersion={}", made.rv())).is(200);
         }
@@ -310,7 +331,10 @@ fn initial_events_at_version(c: &Case) {
 
 fn initial_events_false(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
-    let path = format!("cm?sendInitialEvents=false&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion={}", made.rv());
+    let path = format!(
+        "cm?sendInitialEvents=false&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion={}",
+        made.rv()
+    );
     let mut watch = c.watch(&path).is(200);
     make(c, &["b"]);
     watch.expect("ADDED", "b");
@@ -318,7 +342,9 @@ fn initial_events_false(c: &Case) {
 
 fn initial_events_bad(c: &Case) {
     let _ = c.watch("cm?sendInitialEvents=true&allowWatchBookmarks=true").is(422);
-    let _ = c.watch("cm?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=Exact").is(422);
+    let _ = c
+        .watch("cm?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=Exact")
+        .is(422);
     let _ = c.watch("cm?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=Exact&resourceVersion=1").is(422);
     let _ = c.watch("cm?sendInitialEvents=abc").is(422);
     let _ = c.watch("toy?sendInitialEvents=true").is(422);
@@ -334,7 +360,8 @@ fn initial_events_without_bookmarks(c: &Case) {
 
 fn bookmarks_allowed(c: &Case) {
     let made = c.post("cm", &cm("a")).is(201);
-    let mut watch = c.watch(&format!("cm?allowWatchBookmarks=true&resourceVersion={}", made.rv())).is(200);
+    let mut watch =
+        c.watch(&format!("cm?allowWatchBookmarks=true&resourceVersion={}", made.rv())).is(200);
     make(c, &["b"]);
     watch.expect("ADDED", "b");
 }
@@ -384,7 +411,9 @@ fn generation_in_events(c: &Case) {
 fn managed_fields(c: &Case) {
     // What began without owners stays without.
     let bare = c.post("cm?fieldManager=one", &cm("bare")).is(201).lacks("/metadata/managedFields");
-    c.merge("cm/bare?fieldManager=two", &json!({"data": {"k": "v"}})).is(200).lacks("/metadata/managedFields");
+    c.merge("cm/bare?fieldManager=two", &json!({"data": {"k": "v"}}))
+        .is(200)
+        .lacks("/metadata/managedFields");
     let made = c.post("cm?fieldManager=one", &with(cm("a"), "data", json!({"j": "v"}))).is(201);
     c.check(bare.rv() != made.rv(), "two versions");
     let mut watch = c.watch(&format!("cm?resourceVersion={}", made.rv())).is(200);
@@ -410,7 +439,10 @@ fn kinds(c: &Case) {
         ("sa", json!({"metadata": {"name": "x"}})),
         ("lease", json!({"metadata": {"name": "x"}, "spec": {"holderIdentity": "me"}})),
         ("role", json!({"metadata": {"name": "x"}, "rules": []})),
-        ("plain", json!({"apiVersion": "parity.sutler.dev/v1", "kind": "Plain", "metadata": {"name": "x"}, "colour": "red"})),
+        (
+            "plain",
+            json!({"apiVersion": "parity.sutler.dev/v1", "kind": "Plain", "metadata": {"name": "x"}, "colour": "red"}),
+        ),
     ];
     for (path, body) in bodies {
         let list = c.get(path).is(200);

@@ -82,8 +82,24 @@ macro_rules! subjects {
 }
 
 subjects!(
-    read, list, watch, create, update, patch, apply, delete, subresource, collect, table,
-    discovery, schema, media, access, builtin,
+    read,
+    list,
+    watch,
+    create,
+    update,
+    patch,
+    apply,
+    delete,
+    subresource,
+    collect,
+    table,
+    discovery,
+    schema,
+    media,
+    access,
+    builtin,
+    pod,
+    workload,
 );
 
 #[test]

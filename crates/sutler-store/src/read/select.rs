@@ -24,7 +24,7 @@ impl Selection {
     pub(crate) fn parse(query: &Query, resource: &Resource) -> Result<Self, ApiError> {
         let labels = match query.get("labelSelector") {
             Some(text) => LabelSelector::parse(text)
-                .map_err(|e| ApiError::bad_request(format!("unable to parse requirement: {e}")))?,
+                .map_err(|e| ApiError::bad_request(e.to_string()))?,
             None => LabelSelector::default(),
         };
         let fields = match query.get("fieldSelector") {
@@ -108,15 +108,10 @@ fn selectable(resource: &Resource, path: &str) -> bool {
 }
 
 fn unsupported(resource: &Resource, path: &str) -> ApiError {
-    match &resource.flavor {
-        Flavor::Builtin(_) if resource.builtin().is_some_and(|k| {
-            sutler_builtin::selectable_fields(k).iter().any(|f| !f.starts_with("metadata."))
-        }) => ApiError::bad_request(format!("field label not supported: {path}")),
-        Flavor::Builtin(_) => ApiError::bad_request(format!(
-            "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        )),
-        Flavor::Custom(_) => ApiError::bad_request(format!("field label not supported: {path}")),
-    }
+    ApiError::bad_request(match &resource.flavor {
+        Flavor::Builtin(kind) => sutler_builtin::unsupported_field(kind, path),
+        Flavor::Custom(_) => format!("field label not supported: {path}"),
+    })
 }
 
 fn field<'v>(resource: &Resource, object: &'v Value, path: &str) -> Cow<'v, str> {

@@ -41,6 +41,37 @@ pub(crate) fn of_object(
     table(resource, metadata, rows, headers)
 }
 
+/// A table of the scale of an object.
+pub(crate) fn of_scale(scale: &Value, include: Include, now: SystemTime) -> Value {
+    let column = |name: &str, ty: &str, description: &str| {
+        json!({"name": name, "type": ty, "format": "", "description": description, "priority": 0})
+    };
+    let number = |path: &str| scale.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let age = time::parse(object::meta_str(scale, "creationTimestamp"))
+        .map(|then| time::human(now.duration_since(then).unwrap_or_default()));
+    let object = match include {
+        Include::None => Value::Null,
+        Include::Metadata => partial(scale),
+        Include::Object => scale.clone(),
+    };
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": object::meta_str(scale, "resourceVersion")},
+        "columnDefinitions": [
+            column("Name", "string", NAME),
+            column("Desired", "integer", "How many there are to be."),
+            column("Available", "integer", "How many there are."),
+            column("Age", "string", "The time since the object was created."),
+        ],
+        "rows": [{
+            "cells": [
+                object::name(scale), number("/spec/replicas"), number("/status/replicas"), age,
+            ],
+            "object": object,
+        }],
+    })
+}
+
 /// A table of many.
 pub(crate) fn of_objects<'a>(
     resource: &Resource,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Ctx;
 use crate::{
@@ -28,8 +28,7 @@ pub(crate) async fn before_create(
 ) -> Result<(), ApiError> {
     if resource.is("", "services") && sutler_builtin::needs_cluster_ip(object) {
         let ip = cluster_ip(object::uid(object));
-        object["spec"]["clusterIP"] = ip.clone().into();
-        object["spec"]["clusterIPs"] = json!([ip]);
+        sutler_builtin::assign_cluster_ip(object, &ip);
     }
     grants(ctx, resource, object, None).await
 }

@@ -168,6 +168,8 @@ async fn attempt(
         Next::Owned(new) => (new, false),
     };
     check_preconditions(resource, name, &new, &old)?;
+    // What names no version is about the one that is there.
+    object::set_meta(&mut new, "resourceVersion", Some(record.version.to_string().into()));
     if tracked {
         track(
             &mut new,
@@ -190,7 +192,6 @@ async fn attempt(
         return Err(ApiError::invalid(resource.gk(), name, &found.errors));
     }
     ctx.warn(found.warnings);
-    object::set_meta(&mut new, "resourceVersion", Some(record.version.to_string().into()));
     if is_noop_besides_timestamps(&old, &new) {
         return Ok(Attempt::Done(Outcome::ok(old)));
     }

@@ -32,7 +32,7 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
         .with_context(|| format!("cannot listen on {}: is another server there?", args.listen))?;
     let address = listener.local_addr()?;
     let pki = Arc::new(Pki::ensure(&data.pki(), &names(args.listen), SystemTime::now())?);
-    let crds = sutler_api::crds().iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+    let crds = sutler_api::crds().iter().map(sutler_api::crd::to_value).collect();
     let server = ApiServer::start(Config {
         engine,
         crds,

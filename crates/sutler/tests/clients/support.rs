@@ -3,7 +3,7 @@
 
 use std::{
     ffi::OsStr,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read, Write as _},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
@@ -201,9 +201,7 @@ impl Place {
         let line = format!("{line} --request-timeout={PATIENCE}s");
         let mut command = self.program(&self.kubectl);
         command.args(["-n", self.namespace]).args(words(&line)).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Running { child, lines }
+        Running::output(command)
     }
 
     /// kubectl, ready to run.
@@ -251,10 +249,23 @@ impl Place {
 /// A run that goes on, and the lines that it prints.
 pub(crate) struct Running {
     child: Child,
-    lines: BufReader<ChildStdout>,
+    lines: BufReader<Box<dyn Read>>,
 }
 
 impl Running {
+    fn output(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        Self { child, lines: BufReader::new(Box::new(output)) }
+    }
+
+    /// Follows what a command says on standard error.
+    pub(crate) fn errors(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let errors = child.stderr.take().unwrap();
+        Self { child, lines: BufReader::new(Box::new(errors)) }
+    }
+
     /// The next line; none comes after the end.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
@@ -264,6 +275,7 @@ impl Running {
 
     /// Waits for the end and gives the exit code.
     pub(crate) fn end(mut self) -> i32 {
+        std::io::copy(&mut self.lines, &mut std::io::sink()).unwrap();
         self.child.wait().unwrap().code().unwrap_or(-1)
     }
 }

@@ -72,15 +72,16 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into())).expect("the request can be made");
-        let sender = match &mut self.sender {
-            Some(sender) if sender.ready().await.is_ok() => sender,
-            _ => self.sender.insert(connect(&self.address, self.who).await?),
+        let mut sender = match self.sender.take() {
+            Some(sender) => sender,
+            None => connect(&self.address, self.who).await?,
         };
-        let answer = sender.send_request(request).await;
-        if answer.is_err() {
-            self.sender = None;
+        if sender.ready().await.is_err() {
+            sender = connect(&self.address, self.who).await?;
         }
-        Ok(answer?)
+        let answer = sender.send_request(request).await?;
+        self.sender = Some(sender);
+        Ok(answer)
     }
 
     /// Sends a request and takes the whole answer.
