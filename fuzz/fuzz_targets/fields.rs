@@ -7,7 +7,10 @@ use sutler_apply::{fieldset::FieldSet, managed::Managed};
 
 fuzz_target!(|data: &[u8]| {
     let mut u = Unstructured::new(data);
-    let (left, right) = match std::str::from_utf8(data).ok().and_then(|t| FieldSet::from_json(t).ok()) {
+    let (left, right) = match std::str::from_utf8(data)
+        .ok()
+        .and_then(|t| FieldSet::from_json(t).ok())
+    {
         Some(set) => (set.clone(), set),
         None => {
             let (Ok(left), Ok(right)) =

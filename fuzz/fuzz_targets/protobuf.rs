@@ -12,7 +12,8 @@ fuzz_target!(|data: &[u8]| {
     let Some((which, raw)) = data.split_first() else { return };
     let kinds = builtin::kinds();
     let kind = &kinds[usize::from(*which) % kinds.len()];
-    let Ok(object) = builtin::decode_protobuf(&envelope(&kind.api_version(), kind.kind, raw)) else {
+    let Ok(object) = builtin::decode_protobuf(&envelope(&kind.api_version(), kind.kind, raw))
+    else {
         return;
     };
     let Ok(mut object) = builtin::decode(kind, object) else { return };

@@ -116,28 +116,75 @@ const PLACES: [&str; 24] = [
     "/",
 ];
 const TAILS: [&str; 12] = [
-    "", "", "/x", "/x", "/x/status", "/x/scale", "/x/binding", "/x/eviction", "/x/finalize", "/..",
-    "/x%2Fy", "/x/a/b",
+    "",
+    "",
+    "/x",
+    "/x",
+    "/x/status",
+    "/x/scale",
+    "/x/binding",
+    "/x/eviction",
+    "/x/finalize",
+    "/..",
+    "/x%2Fy",
+    "/x/a/b",
 ];
 const KEYS: [&str; 16] = [
-    "labelSelector", "fieldSelector", "limit", "continue", "resourceVersion",
-    "resourceVersionMatch", "watch", "timeoutSeconds", "sendInitialEvents", "dryRun",
-    "fieldValidation", "fieldManager", "force", "gracePeriodSeconds", "propagationPolicy",
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "watch",
+    "timeoutSeconds",
+    "sendInitialEvents",
+    "dryRun",
+    "fieldValidation",
+    "fieldManager",
+    "force",
+    "gracePeriodSeconds",
+    "propagationPolicy",
     "allowWatchBookmarks",
 ];
 const VALUES: [&str; 20] = [
-    "true", "false", "0", "1", "-1", "99999999999999999999", "All", "Strict", "Warn", "Ignore",
-    "Exact", "NotOlderThan", "Orphan", "Foreground", "Background", "m", "a=b", "metadata.name=x",
-    "a in (b,c)", "!!",
+    "true",
+    "false",
+    "0",
+    "1",
+    "-1",
+    "99999999999999999999",
+    "All",
+    "Strict",
+    "Warn",
+    "Ignore",
+    "Exact",
+    "NotOlderThan",
+    "Orphan",
+    "Foreground",
+    "Background",
+    "m",
+    "a=b",
+    "metadata.name=x",
+    "a in (b,c)",
+    "!!",
 ];
 const TYPES: [&str; 9] = [
-    "application/json", "application/yaml", "application/vnd.kubernetes.protobuf",
-    "application/json-patch+json", "application/merge-patch+json",
-    "application/strategic-merge-patch+json", "application/apply-patch+yaml", "text/plain", "",
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+    "text/plain",
+    "",
 ];
 const FORMS: [&str; 5] = [
-    "application/json", "application/json;as=Table;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "text/html",
+    "application/json",
+    "application/json;as=Table;v=v1;g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    "text/html",
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
 ];
 
@@ -188,8 +235,12 @@ fn run(world: &mut World, u: &mut Unstructured) -> Result<()> {
         format!("{method} {target} {content:?} {body}\n{answer:?}")
     };
     let code = answer.0.as_u16();
-    // A version that is not there yet is waited for in vain: 504 is the API's word for that.
-    assert!(code < 500 || code == 504, "{}", told());
+    // A version that is not there yet is waited for in vain: 504 is the API's word for that. And
+    // it has always answered 500 to an applied field that the schema does not have.
+    let untyped = answer.1.as_ref().is_some_and(|body| {
+        String::from_utf8_lossy(body).contains("failed to create typed patch object")
+    });
+    assert!(code < 500 || code == 504 || untyped, "{}", told());
     if code >= 400 {
         assert_eq!(world.server.version(), before, "{}", told());
         let status = answer.1.as_ref().filter(|body| body.starts_with(b"{"));

@@ -79,7 +79,7 @@ pub fn run(case: &Case, steps: &[Step]) {
         }
         let mut watch = case.watch(&format!("{collection}?{selector}&resourceVersion={start}"));
         while watch.status == 200 {
-            let event = watch.next();
+            let event = watch.event();
             if event.kind.is_empty() || event.name() == "zz-end" {
                 break;
             }

@@ -209,12 +209,17 @@ where
 
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Body>>> {
         let service = self.service.clone();
+        // Over a connection the answer to HEAD has no body, whatever the service says.
+        let head = request.method() == http::Method::HEAD;
         Box::pin(async move {
             let response = service
                 .oneshot(request.map(Full::new))
                 .await
                 .map_err(|error| anyhow::anyhow!(error.into()))?;
-            Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+            Ok(response.map(|body| match head {
+                true => Full::default().map_err(|never| match never {}).boxed_unsync(),
+                false => body.map_err(Into::into).boxed_unsync(),
+            }))
         })
     }
 

@@ -119,7 +119,12 @@ async fn ensure_definition(inner: &Arc<Inner>, mut wanted: Value) -> Result<(), 
                 return Ok(());
             }
             let meta = |field: &str| object::meta_str(&old, field).to_owned();
-            (meta("uid"), meta("creationTimestamp"), object::generation(&old) + 1, Expect::At(record.version))
+            (
+                meta("uid"),
+                meta("creationTimestamp"),
+                object::generation(&old) + 1,
+                Expect::At(record.version),
+            )
         }
         None => (inner.ids.uid(), now.clone(), 1, Expect::Absent),
     };

@@ -25,7 +25,10 @@ fn groups(registry: &Registry) -> Vec<(String, Vec<String>)> {
             known.push(version.to_owned());
         }
     }
-    order.into_iter().map(|group| (group.clone(), versions.remove(&group).unwrap_or_default())).collect()
+    order
+        .into_iter()
+        .map(|group| (group.clone(), versions.remove(&group).unwrap_or_default()))
+        .collect()
 }
 
 /// `/api`.
@@ -233,10 +236,15 @@ pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
     let items: Vec<Value> = list
         .iter()
         .map(|(group, versions)| {
-            let versions: Vec<Value> =
-                versions.iter().map(|version| aggregated_version(registry, group, version)).collect();
-            let metadata =
-                if core { json!({"creationTimestamp": null}) } else { json!({"name": group, "creationTimestamp": null}) };
+            let versions: Vec<Value> = versions
+                .iter()
+                .map(|version| aggregated_version(registry, group, version))
+                .collect();
+            let metadata = if core {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": group, "creationTimestamp": null})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();

@@ -185,9 +185,7 @@ where
     let Some(resource) = ctx.inner.registry.find(&info.group, &info.version, &info.resource) else {
         return Ok(page_not_found());
     };
-    let placed = resource.namespaced
-        || info.namespace.is_empty()
-        || resource.is("", "namespaces");
+    let placed = resource.namespaced || info.namespace.is_empty() || resource.is("", "namespaces");
     if info.excess || !placed || !subresource::exists(resource, &info.subresource) {
         return Ok(page_not_found());
     }
@@ -372,10 +370,19 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
 }
 
 fn root_paths(registry: &crate::registry::Registry) -> Vec<String> {
-    let mut paths: Vec<String> =
-        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     for resource in registry.iter().filter(|r| !r.group.is_empty()) {
         paths.push(format!("/apis/{}", resource.group));
         paths.push(format!("/apis/{}", resource.api_version));
@@ -401,7 +408,9 @@ fn health(inner: &Inner, path: &str, query: &Query) -> Response<Body> {
     let text = match (ready, query.has("verbose")) {
         (true, false) => "ok".to_owned(),
         (true, true) => format!("[+]ping ok\n[+]store ok\n{name} check passed\n"),
-        (false, _) => format!("[+]ping ok\n[-]shutdown failed: reason withheld\n{name} check failed\n"),
+        (false, _) => {
+            format!("[+]ping ok\n[-]shutdown failed: reason withheld\n{name} check failed\n")
+        }
     };
     let code = if ready { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     let mut response = response(code, Body::whole(text));

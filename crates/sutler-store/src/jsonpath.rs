@@ -33,9 +33,7 @@ impl JsonPath {
             .and_then(|t| t.strip_suffix('}'))
             .unwrap_or(trimmed)
             .trim_start_matches('$');
-        steps(inner)
-            .map(JsonPath)
-            .map_err(|reason| JsonPathError { path: text.to_owned(), reason })
+        steps(inner).map(JsonPath).map_err(|reason| JsonPathError { path: text.to_owned(), reason })
     }
 
     /// All values at the path, in order.

@@ -9,9 +9,8 @@ use std::{
 };
 
 /// The verbs that are told apart; the last one is everything else.
-const VERBS: [&str; 9] = [
-    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "other",
-];
+const VERBS: [&str; 9] =
+    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "other"];
 /// The classes of answers.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 

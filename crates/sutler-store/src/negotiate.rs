@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, header};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 use sutler_schema::decode;
@@ -14,6 +15,10 @@ pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 /// How long a client may take to send a body.
 const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// How much of a body that is too large is taken and thrown away, and for how long.
+const DRAIN_LIMIT: usize = 4 * BODY_LIMIT;
+const DRAIN_TIME: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// What the real server lists when it refuses a body's type.
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
@@ -23,23 +28,50 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Display,
 {
-    let limited = Limited::new(body.map_err(|e| e.to_string()), BODY_LIMIT);
-    match tokio::time::timeout(BODY_TIME, limited.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
-        Ok(Err(e)) => Err(ApiError::bad_request(format!("the body could not be read: {e}"))),
-        Err(_) => Err(ApiError::plain(
-            http::StatusCode::REQUEST_TIMEOUT,
-            "Timeout",
-            "the body did not arrive in time",
-        )),
+    let mut body = std::pin::pin!(body.map_err(|e| e.to_string()));
+    // One that says that it is too large is not waited for.
+    if body.size_hint().lower() <= BODY_LIMIT as u64 {
+        let limited = Limited::new(body.as_mut(), BODY_LIMIT);
+        match tokio::time::timeout(BODY_TIME, limited.collect()).await {
+            Ok(Ok(collected)) => return Ok(collected.to_bytes()),
+            Ok(Err(e)) if e.is::<LengthLimitError>() => {}
+            Ok(Err(e)) => {
+                let message = format!("the body could not be read: {e}");
+                return Err(ApiError::bad_request(message));
+            }
+            Err(_) => {
+                return Err(ApiError::plain(
+                    http::StatusCode::REQUEST_TIMEOUT,
+                    "Timeout",
+                    "the body did not arrive in time",
+                ));
+            }
+        }
     }
+    // A connection that closes with bytes unread is reset, and the client may never see why: what
+    // is on its way is let in, within bounds.
+    let rest = async {
+        let mut taken = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            taken += frame.data_ref().map_or(0, Bytes::len);
+            if taken > DRAIN_LIMIT {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
+    Err(ApiError::too_large(BODY_LIMIT))
 }
 
-/// The media type of a body, without parameters and in lower case.
+/// The media type of a body, without parameters and in lower case; empty if none is named. What
+/// names none though it is there stays as it is, and no decoder takes it.
 pub(crate) fn content_type(headers: &HeaderMap) -> String {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return String::new() };
+    let value = String::from_utf8_lossy(value.as_bytes());
+    match value.split(';').next().map(str::trim) {
+        Some("") | None => value.trim().to_owned(),
+        Some(media) => media.to_ascii_lowercase(),
+    }
 }
 
 /// A body that was understood.

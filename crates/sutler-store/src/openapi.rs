@@ -65,9 +65,9 @@ pub(crate) fn answer(
 }
 
 fn accepts_json(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).peekable();
-    values.peek().is_none()
-        || values.any(|v| v.contains("application/json") || v.contains("*/*"))
+    let mut values =
+        headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).peekable();
+    values.peek().is_none() || values.any(|v| v.contains("application/json") || v.contains("*/*"))
 }
 
 /// Changes when a document does.
@@ -99,8 +99,11 @@ fn group_versions(registry: &Registry) -> Vec<(String, String)> {
 fn v3_index(registry: &Registry, hash: &str) -> Value {
     let mut paths = Map::new();
     for (group, version) in group_versions(registry) {
-        let path =
-            if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+        let path = if group.is_empty() {
+            format!("api/{version}")
+        } else {
+            format!("apis/{group}/{version}")
+        };
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
@@ -121,10 +124,13 @@ fn v3(inner: &Inner, group: &str, version: &str) -> Option<Value> {
         paths::add(&mut all_paths, resource, paths::Version::V3);
         match &resource.flavor {
             Flavor::Builtin(kind) => wanted.push(kind.definition().to_owned()),
-            Flavor::Custom(custom) => schemas::add_custom(&mut components, resource, &custom.schema),
+            Flavor::Custom(custom) => {
+                schemas::add_custom(&mut components, resource, &custom.schema)
+            }
         }
     }
-    let asked = sutler_builtin::reviews().iter().filter(|k| k.group == group && k.version == version);
+    let asked =
+        sutler_builtin::reviews().iter().filter(|k| k.group == group && k.version == version);
     wanted.extend(asked.map(|kind| kind.definition().to_owned()));
     schemas::add_referenced(&mut components, wanted);
     Some(json!({

@@ -3,7 +3,11 @@
 use http::HeaderMap;
 use serde_json::Value;
 use sutler_apply::managed::manager_name;
-use sutler_schema::error::{FieldError, FieldErrorKind};
+use sutler_schema::{
+    error::{FieldError, FieldErrorKind},
+    meta::validate_field_manager,
+    path::Path,
+};
 
 use crate::{
     request::Query,
@@ -60,22 +64,7 @@ impl WriteOptions {
             }
         }
         if let Some(manager) = given {
-            if manager.len() > MANAGER_MAX {
-                errors.push(field(
-                    FieldErrorKind::TooLong,
-                    "fieldManager",
-                    Some(manager),
-                    &format!("may not be more than {MANAGER_MAX} bytes"),
-                ));
-            }
-            if let Some(bad) = manager.chars().find(|c| c.is_control()) {
-                errors.push(field(
-                    FieldErrorKind::Invalid,
-                    "fieldManager",
-                    Some(manager),
-                    &format!("should only contain printable characters, found {bad:?}"),
-                ));
-            }
+            validate_field_manager(manager, &Path::new("fieldManager"), &mut errors);
         }
         let dry_run = match dry_run(query.all("dryRun")) {
             Ok(dry_run) => dry_run,
@@ -115,9 +104,6 @@ impl WriteOptions {
         })
     }
 }
-
-/// The longest manager name.
-const MANAGER_MAX: usize = 128;
 
 /// The one value of `dryRun` is `All`.
 pub(crate) fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> Result<bool, FieldError> {

@@ -4,7 +4,7 @@
 mod builtin;
 mod crd;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -184,32 +184,17 @@ impl Resource {
 #[derive(Debug, Default)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
-    by_path: BTreeMap<(String, String, String), Arc<Resource>>,
-    by_kind: BTreeMap<(String, String), Arc<Resource>>,
 }
 
 impl Registry {
     /// The built-in kinds, and those of the given CRDs.
     pub fn new(crds: &[Value]) -> Result<Self, CrdError> {
         let mut registry = Self::default();
-        for resource in builtin::resources() {
-            registry.add(resource);
-        }
+        registry.resources.extend(builtin::resources().map(Arc::new));
         for definition in crds {
-            for resource in crd::resources(definition)? {
-                registry.add(resource);
-            }
+            registry.resources.extend(crd::resources(definition)?.into_iter().map(Arc::new));
         }
         Ok(registry)
-    }
-
-    fn add(&mut self, resource: Resource) {
-        let resource = Arc::new(resource);
-        let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-        let kind = (resource.api_version.clone(), resource.kind.clone());
-        self.by_path.insert(path, resource.clone());
-        self.by_kind.insert(kind, resource.clone());
-        self.resources.push(resource);
     }
 
     /// All of them, in the order of registration.
@@ -219,13 +204,14 @@ impl Registry {
 
     /// The resource of a path.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        // A tuple of borrowed strings cannot look up a tuple of owned ones; the map is small.
-        self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        // A few dozen short comparisons; a map of owned keys would allocate for every request.
+        let mut resources = self.resources.iter();
+        resources.find(|r| r.plural == plural && r.group == group && r.version == version)
     }
 
     /// The resource of an object's apiVersion and kind.
     pub fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.by_kind.get(&(api_version.to_owned(), kind.to_owned()))
+        self.resources.iter().find(|r| r.kind == kind && r.api_version == api_version)
     }
 
     /// A built-in resource that is always there.

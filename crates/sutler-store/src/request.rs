@@ -62,9 +62,13 @@ impl RequestInfo {
             Method::PATCH => "patch",
             Method::DELETE if info.name.is_empty() => "deletecollection",
             Method::DELETE => "delete",
-            _ if query.flag("watch") && info.subresource.is_empty() => "watch",
-            _ if info.name.is_empty() => "list",
-            _ => "get",
+            Method::GET | Method::HEAD if query.flag("watch") && info.subresource.is_empty() => {
+                "watch"
+            }
+            Method::GET | Method::HEAD if info.name.is_empty() => "list",
+            Method::GET | Method::HEAD => "get",
+            // No resource has these.
+            _ => info.verb,
         };
         info
     }
@@ -148,10 +152,20 @@ impl Query {
     /// A whole number.
     pub fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
         let Some(text) = self.get(key) else { return Ok(None) };
-        let number = text.parse().map_err(|_| {
-            ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        let number = text.parse().map_err(|error| {
+            let why = why_no_number(&error);
+            ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
         })?;
         Ok(Some(number))
+    }
+}
+
+/// What the API says of a text that is no number of the wanted size.
+pub(crate) fn why_no_number(error: &std::num::ParseIntError) -> &'static str {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    match error.kind() {
+        PosOverflow | NegOverflow => "value out of range",
+        _ => "invalid syntax",
     }
 }
 
@@ -164,7 +178,12 @@ mod tests {
         let info = RequestInfo::parse(&method, path, &Query::parse(Some(query)));
         let text = format!(
             "{} g={} v={} r={} s={} ns={} n={}",
-            info.verb, info.group, info.version, info.resource, info.subresource, info.namespace,
+            info.verb,
+            info.group,
+            info.version,
+            info.resource,
+            info.subresource,
+            info.namespace,
             info.name
         );
         (text, info)
@@ -176,11 +195,25 @@ mod tests {
             (Method::GET, "/api/v1/pods", "list g= v=v1 r=pods s= ns= n="),
             (Method::GET, "/api/v1/namespaces/a/pods?watch=1", "watch g= v=v1 r=pods s= ns=a n="),
             (Method::GET, "/api/v1/namespaces/a", "get g= v=v1 r=namespaces s= ns=a n=a"),
-            (Method::PUT, "/api/v1/namespaces/a/finalize", "update g= v=v1 r=namespaces s=finalize ns=a n=a"),
-            (Method::DELETE, "/apis/x.io/v1/things", "deletecollection g=x.io v=v1 r=things s= ns= n="),
-            (Method::PATCH, "/apis/x.io/v1/namespaces/b/things/c/status", "patch g=x.io v=v1 r=things s=status ns=b n=c"),
+            (
+                Method::PUT,
+                "/api/v1/namespaces/a/finalize",
+                "update g= v=v1 r=namespaces s=finalize ns=a n=a",
+            ),
+            (
+                Method::DELETE,
+                "/apis/x.io/v1/things",
+                "deletecollection g=x.io v=v1 r=things s= ns= n=",
+            ),
+            (
+                Method::PATCH,
+                "/apis/x.io/v1/namespaces/b/things/c/status",
+                "patch g=x.io v=v1 r=things s=status ns=b n=c",
+            ),
             (Method::POST, "/api/v1/namespaces", "create g= v=v1 r=namespaces s= ns= n="),
             (Method::GET, "/apis/x.io/v1/things/a%20b", "get g=x.io v=v1 r=things s= ns= n=a b"),
+            (Method::OPTIONS, "/api/v1/pods?watch=1", "options g= v=v1 r=pods s= ns= n="),
+            (Method::TRACE, "/api/v1/nodes/a", "other g= v=v1 r=nodes s= ns= n=a"),
         ] {
             assert_eq!(info(method, path).0, expected, "{path}");
         }
@@ -197,6 +230,9 @@ mod tests {
         assert_eq!(query.all("c").collect::<Vec<_>>(), ["x y", "z"]);
         assert!(!query.flag("watch"));
         assert!(query.flag("b"));
-        assert!(Query::parse(Some("limit=x")).number("limit").is_err());
+        let number = |text| Query::parse(Some(text)).number("limit").map_err(|e| e.message);
+        assert_eq!(number("limit=7"), Ok(Some(7)));
+        assert!(number("limit=x").unwrap_err().ends_with("\"x\": invalid syntax"));
+        assert!(number("limit=99999999999999999999").unwrap_err().ends_with("value out of range"));
     }
 }

@@ -52,7 +52,13 @@ impl ApiError {
         put_text(&mut details, "name", name);
         put_text(&mut details, "group", gr.group);
         put_text(&mut details, "kind", gr.resource);
-        Self { code: code.as_u16(), reason, message, details: Some(Value::Object(details)), continue_token: None }
+        Self {
+            code: code.as_u16(),
+            reason,
+            message,
+            details: Some(Value::Object(details)),
+            continue_token: None,
+        }
     }
 
     /// 404: the object is not there.
@@ -107,8 +113,7 @@ impl ApiError {
             }
         };
         let message = format!("{gr} \"{name}\" is invalid: {list}");
-        let mut error =
-            Self::about(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", gr, name, message);
+        let mut error = Self::about(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", gr, name, message);
         let causes: Vec<Value> = errors
             .iter()
             .map(|e| json!({"reason": e.reason(), "message": e.body(), "field": e.field}))
@@ -212,7 +217,13 @@ impl ApiError {
 
     /// An error without details.
     pub fn plain(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code: code.as_u16(), reason, message: message.into(), details: None, continue_token: None }
+        Self {
+            code: code.as_u16(),
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
     }
 
     /// Adds a cause to the details.
@@ -258,11 +269,13 @@ impl From<sutler_kv::engine::Error> for ApiError {
     fn from(error: sutler_kv::engine::Error) -> Self {
         use sutler_kv::engine::Error;
         match error {
-            Error::Compacted { .. } => {
-                Self::expired("The provided continue parameter is too old to display a consistent \
-                               list result.")
+            Error::Compacted { .. } => Self::expired(
+                "The provided continue parameter is too old to display a consistent \
+                               list result.",
+            ),
+            Error::Unavailable(why) => {
+                Self::unavailable(format!("the store is unavailable: {why}"))
             }
-            Error::Unavailable(why) => Self::unavailable(format!("the store is unavailable: {why}")),
             // Every writer handles its own conflicts; one that gets here is a bug.
             error @ (Error::Conflict { .. } | Error::Corrupt(_)) => Self::internal(error),
         }

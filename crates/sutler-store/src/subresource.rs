@@ -49,11 +49,7 @@ pub(crate) async fn write(
     }
 }
 
-async fn bind(
-    ctx: &Ctx<'_>,
-    resource: &Arc<Resource>,
-    body: &[u8],
-) -> Result<Outcome, ApiError> {
+async fn bind(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Outcome, ApiError> {
     let options = WriteOptions::parse(OptionsKind::Create, ctx.query, ctx.headers)?;
     let binding = negotiate::decode_object(ctx.headers, body)?.value;
     let info = ctx.info;
@@ -89,13 +85,13 @@ async fn bind(
             Err(ApiError::conflict(gr, &info.name, &why))
         };
         if object::is_deleting(current) {
-            return refuse(format!("pod {} is being deleted, cannot be assigned to a host", info.name));
-        }
-        if !assigned.is_empty() {
             return refuse(format!(
-                "pod {} is already assigned to node {assigned:?}",
+                "pod {} is being deleted, cannot be assigned to a host",
                 info.name
             ));
+        }
+        if !assigned.is_empty() {
+            return refuse(format!("pod {} is already assigned to node {assigned:?}", info.name));
         }
         let mut next = current.clone();
         next["spec"]["nodeName"] = node.into();
@@ -144,11 +140,7 @@ async fn finalize(
 /// The words that evicting clients look for.
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-async fn evict(
-    ctx: &Ctx<'_>,
-    resource: &Arc<Resource>,
-    body: &[u8],
-) -> Result<Outcome, ApiError> {
+async fn evict(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Outcome, ApiError> {
     let info = ctx.info;
     let eviction = negotiate::decode_object(ctx.headers, body)?.value;
     let own = object::name(&eviction);
@@ -214,9 +206,11 @@ async fn spend(ctx: &Ctx<'_>, pod: &Value, dry: bool) -> Result<bool, ApiError> 
         budget.pointer(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or(0)
     };
     if !is_ready(pod) {
-        let always = budget.pointer("/spec/unhealthyPodEvictionPolicy") == Some(&json!("AlwaysAllow"));
+        let always =
+            budget.pointer("/spec/unhealthyPodEvictionPolicy") == Some(&json!("AlwaysAllow"));
         let healthy = number(budget, "currentHealthy");
-        let enough = healthy >= number(budget, "desiredHealthy") && number(budget, "desiredHealthy") > 0;
+        let enough =
+            healthy >= number(budget, "desiredHealthy") && number(budget, "desiredHealthy") > 0;
         if always || enough {
             return Ok(true);
         }

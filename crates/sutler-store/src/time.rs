@@ -21,16 +21,16 @@ pub(crate) fn human(age: Duration) -> String {
     let (m, h, d) = (s / 60, s / 3600, s / 86400);
     match s {
         0..120 => format!("{s}s"),
-        120..600 if s % 60 == 0 => format!("{m}m"),
+        120..600 if s.is_multiple_of(60) => format!("{m}m"),
         120..600 => format!("{m}m{}s", s % 60),
         600..10_800 => format!("{m}m"),
-        10_800..28_800 if m % 60 == 0 => format!("{h}h"),
+        10_800..28_800 if m.is_multiple_of(60) => format!("{h}h"),
         10_800..28_800 => format!("{h}h{}m", m % 60),
         28_800..172_800 => format!("{h}h"),
-        172_800..691_200 if h % 24 == 0 => format!("{d}d"),
+        172_800..691_200 if h.is_multiple_of(24) => format!("{d}d"),
         172_800..691_200 => format!("{d}d{}h", h % 24),
         691_200..63_072_000 => format!("{d}d"),
-        63_072_000..252_288_000 if d % 365 == 0 => format!("{}y", d / 365),
+        63_072_000..252_288_000 if d.is_multiple_of(365) => format!("{}y", d / 365),
         63_072_000..252_288_000 => format!("{}y{}d", d / 365, d % 365),
         _ => format!("{}y", d / 365),
     }

@@ -119,6 +119,18 @@ fn check_type(resource: &Resource, value: &mut Value) -> Result<(), ApiError> {
             go_bytes(value),
         )));
     };
+    for key in ["apiVersion", "kind"] {
+        if let Some(other) = map.get(key).filter(|v| !v.is_string() && !v.is_null()) {
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get \
+                 version/kind; json parse error: json: cannot unmarshal {} into Go struct field \
+                 .{key} of type string ({})",
+                resource.kind,
+                json_type(other),
+                go_bytes(value),
+            )));
+        }
+    }
     let text = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if resource.custom().is_some() {

@@ -55,8 +55,12 @@ impl Collector for ApiMetrics {
             time.encode_family(&[("verb", verb)])?
                 .encode_counter::<NoLabelSet, f64, u64>(&spent.as_secs_f64(), None)?;
         }
-        let mut watches =
-            encoder.encode_descriptor("sutler_api_watches", "Watches open", None, MetricType::Gauge)?;
+        let mut watches = encoder.encode_descriptor(
+            "sutler_api_watches",
+            "Watches open",
+            None,
+            MetricType::Gauge,
+        )?;
         watches.encode_gauge(&self.0.watches())
     }
 }

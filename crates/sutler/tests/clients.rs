@@ -6,6 +6,8 @@
 
 #[path = "clients/controller.rs"]
 mod controller;
+#[path = "clients/embedded.rs"]
+mod embedded;
 #[path = "clients/helm.rs"]
 mod helm;
 #[path = "clients/kubectl/access.rs"]

@@ -9,6 +9,9 @@ use super::PatchError;
 /// How many operations a patch may have.
 pub const OPERATIONS_MOST: usize = 10_000;
 
+/// How many bytes of JSON its copies may add: each can double the document.
+const COPIES_MOST: usize = 3 * 1024 * 1024;
+
 /// Applies the operations in order. The document may be half-changed after an error.
 pub fn json(doc: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let operations = decode(patch)?;
@@ -18,8 +21,9 @@ pub fn json(doc: &mut Value, patch: &Value) -> Result<(), PatchError> {
             operations.len()
         )));
     }
+    let mut copied = 0;
     for operation in operations {
-        run(doc, &operation).map_err(PatchError::Unprocessable)?;
+        run(doc, &operation, &mut copied).map_err(PatchError::Unprocessable)?;
     }
     Ok(())
 }
@@ -77,7 +81,8 @@ pub(super) fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-fn run(doc: &mut Value, operation: &Operation) -> Result<(), String> {
+/// Runs one operation; `copied` is the size of all copies so far.
+fn run(doc: &mut Value, operation: &Operation, copied: &mut usize) -> Result<(), String> {
     let value = || operation.value.cloned().unwrap_or(Value::Null);
     match operation.op {
         "add" => {
@@ -119,17 +124,42 @@ fn run(doc: &mut Value, operation: &Operation) -> Result<(), String> {
             let (parent, key) = find(doc, from).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing from path: {from}")
             })?;
-            let copied = get(parent, &key)
+            let value = get(parent, &key)
                 .map_err(|e| format!("error in copy for from: '{from}': {e}"))?
-                .cloned()
-                .unwrap_or(Value::Null);
+                .unwrap_or(&Value::Null);
             let path = operation.path.ok_or("copy operation failed to decode path")?;
-            add(doc, path, copied, || {
+            *copied = copied.saturating_add(size(value));
+            if *copied > COPIES_MOST {
+                return Err(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {COPIES_MOST}"
+                ));
+            }
+            let value = value.clone();
+            add(doc, path, value, || {
                 format!("copy operation does not apply: doc is missing destination path: {path}")
             })
         }
         "test" => test(doc, operation),
         other => Err(format!("Unexpected kind: {other}")),
+    }
+}
+
+/// How long a value is as JSON.
+fn size(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
     }
 }
 

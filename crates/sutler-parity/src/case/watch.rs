@@ -46,7 +46,7 @@ impl Event {
 impl Watch {
     /// The next event.
     #[track_caller]
-    pub fn next(&mut self) -> Event {
+    pub fn event(&mut self) -> Event {
         let at = Location::caller();
         match self.read() {
             Ok(Some(value)) => {
@@ -70,7 +70,7 @@ impl Watch {
     /// Checks that the next event is of this kind and about the object of this name.
     #[track_caller]
     pub fn expect(&mut self, kind: &str, name: &str) -> Event {
-        let event = self.next();
+        let event = self.event();
         if event.kind != kind || event.name() != name {
             let what = format!("{} of {:?}, and not {kind} of {name:?}", event.kind, event.name());
             self.notes.fail(Location::caller(), what);

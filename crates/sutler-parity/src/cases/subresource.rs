@@ -512,6 +512,10 @@ fn eviction_budget(c: &Case) {
     c.post("pdb", &budget("p", 1)).is(201);
     c.until("pdb/p", |reply| reply.at("/status/disruptionsAllowed") == 1);
     c.post("pod/a/eviction", &evict("a")).is(201);
+    // The controller counts again in its own time, and the refusal tells its count.
+    c.until("pdb/p", |reply| {
+        reply.at("/status/currentHealthy") == 1 && reply.at("/status/disruptedPods").is_null()
+    });
     let refused = c.post("pod/b/eviction", &evict("b")).refused(429, "TooManyRequests");
     refused.has("/details/causes/0/reason", "DisruptionBudget");
     c.get("pod/b").is(200).lacks("/metadata/deletionTimestamp");

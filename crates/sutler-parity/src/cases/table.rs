@@ -73,22 +73,22 @@ fn watch(c: &Case) {
     c.post("cm", &cm("b")).is(201);
     c.merge("cm/b", &json!({"data": {"k": "v"}})).is(200);
     c.delete("cm/b").is(200);
-    let first = watch.next();
+    let first = watch.event();
     c.check(first.object["columnDefinitions"].is_array(), "the first event has the columns");
-    let second = watch.next();
+    let second = watch.event();
     c.check(
         second.object["columnDefinitions"].as_array().is_none_or(Vec::is_empty),
         "and only the first",
     );
-    watch.next();
+    watch.event();
 }
 
 fn watch_toys(c: &Case) {
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     let mut watch = c.watch_call(&Call::new("GET", "toy?watch=true").accept(TABLE)).is(200);
-    watch.next();
+    watch.event();
     c.merge("toy/a", &json!({"spec": {"size": 2}})).is(200);
-    watch.next();
+    watch.event();
 }
 
 fn include_none(c: &Case) {

@@ -287,7 +287,7 @@ fn initial_events(c: &Case) {
         .is(200);
     watch.expect("ADDED", "a");
     watch.expect("ADDED", "b");
-    let mark = watch.next();
+    let mark = watch.event();
     c.equal(mark.kind.as_str(), "BOOKMARK");
     c.equal(
         mark.object["metadata"]["annotations"]["k8s.io/initial-events-end"].as_str(),
@@ -301,7 +301,7 @@ fn initial_events_toys(c: &Case) {
     c.post("toy", &toy("a", json!({"size": 1}))).is(201);
     let mut watch = c.watch("toy?sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=").is(200);
     watch.expect("ADDED", "a");
-    let mark = watch.next();
+    let mark = watch.event();
     c.equal(mark.kind.as_str(), "BOOKMARK");
     c.equal(mark.object["kind"].as_str(), Some("Toy"));
 }
@@ -311,7 +311,7 @@ fn initial_events_with_selector(c: &Case) {
     make(c, &["b"]);
     let mut watch = c.watch("cm?labelSelector=on%3Dyes&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan").is(200);
     watch.expect("ADDED", "a");
-    c.equal(watch.next().kind.as_str(), "BOOKMARK");
+    c.equal(watch.event().kind.as_str(), "BOOKMARK");
 }
 
 fn initial_events_at_version(c: &Case) {
@@ -325,7 +325,7 @@ fn initial_events_at_version(c: &Case) {
         }
         let mut watch = c.watch(&path).is(200);
         watch.expect("ADDED", "a");
-        c.equal(watch.next().kind.as_str(), "BOOKMARK");
+        c.equal(watch.event().kind.as_str(), "BOOKMARK");
     }
 }
 
@@ -385,7 +385,7 @@ fn collection_deleted(c: &Case) {
     let list = c.get("cm").is(200);
     let mut watch = c.watch(&format!("cm?resourceVersion={}", list.rv())).is(200);
     c.delete("cm").is(200);
-    let mut seen = [watch.next().name().to_owned(), watch.next().name().to_owned()];
+    let mut seen = [watch.event().name().to_owned(), watch.event().name().to_owned()];
     seen.sort();
     c.equal(seen.join(","), "a,b".to_owned());
 }
@@ -459,7 +459,7 @@ fn too_old(c: &Case) {
     c.compact(&last.rv());
     // Older than anything that is remembered of this kind.
     let mut watch = c.watch("toy?resourceVersion=1").is(200);
-    let event = watch.next();
+    let event = watch.event();
     c.equal(event.kind.as_str(), "ERROR");
     c.equal(event.object["code"].as_i64(), Some(410));
     c.equal(event.object["reason"].as_str(), Some("Expired"));

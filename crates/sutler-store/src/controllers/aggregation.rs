@@ -38,7 +38,9 @@ pub(super) async fn run(system: System) {
 }
 
 async fn round(system: &System) -> Result<(), ApiError> {
-    let Some(resource) = system.inner.registry.builtin(GROUP, "clusterroles") else { return Ok(()) };
+    let Some(resource) = system.inner.registry.builtin(GROUP, "clusterroles") else {
+        return Ok(());
+    };
     let roles = policy::all(&system.inner, GROUP, "clusterroles", "").await?;
     for (name, rules) in aggregate::outdated(roles.iter()) {
         let options = system.options();

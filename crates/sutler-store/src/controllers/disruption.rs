@@ -1,10 +1,6 @@
 //! Disruption budgets: how many of a set of pods may be disturbed now.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sutler_schema::selector::LabelSelector;
@@ -78,7 +74,8 @@ async fn work(system: &System, namespaces: Option<BTreeSet<String>>) -> Result<(
         Some(namespaces) => {
             let mut found = Vec::new();
             for namespace in namespaces {
-                found.extend(policy::all(inner, "policy", "poddisruptionbudgets", namespace).await?);
+                found
+                    .extend(policy::all(inner, "policy", "poddisruptionbudgets", namespace).await?);
             }
             found
         }
@@ -121,9 +118,7 @@ async fn count(system: &System, budget: &Value) -> Result<(), ApiError> {
     let healthy = pods
         .iter()
         .filter(|pod| {
-            is_ready(pod)
-                && !object::is_deleting(pod)
-                && !disrupted.contains_key(object::name(pod))
+            is_ready(pod) && !object::is_deleting(pod) && !disrupted.contains_key(object::name(pod))
         })
         .count() as i64;
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
@@ -144,7 +139,9 @@ async fn count(system: &System, budget: &Value) -> Result<(), ApiError> {
         let current =
             current.ok_or_else(|| ApiError::not_found(resource.gr(), object::name(budget)))?;
         // An eviction has counted in between: then this count is stale, and another tick comes.
-        if object::meta_str(current, "resourceVersion") != object::meta_str(budget, "resourceVersion") {
+        if object::meta_str(current, "resourceVersion")
+            != object::meta_str(budget, "resourceVersion")
+        {
             return Ok(Next::Tracked(current.clone()));
         }
         let mut next = current.clone();
@@ -240,7 +237,10 @@ async fn scale(system: &System, namespace: &str, pods: &[Value]) -> Result<i64, 
             let Some(object) = find(&ctx, resource, namespace, &at).await? else { break };
             if let Some(scale) = &resource.scale {
                 let replicas = crate::strategy::at(&object, &scale.spec_replicas);
-                wanted = Some((object::uid(&object).to_owned(), replicas.and_then(Value::as_i64).unwrap_or(0)));
+                wanted = Some((
+                    object::uid(&object).to_owned(),
+                    replicas.and_then(Value::as_i64).unwrap_or(0),
+                ));
             }
             match controller(&object) {
                 Some(above) => at = above,

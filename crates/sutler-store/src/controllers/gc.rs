@@ -192,7 +192,8 @@ impl Collector {
     fn owner_place(&self, dependent: &Place, owner: &Owner) -> Option<(Arc<Resource>, Place)> {
         let registry = &self.system.inner.registry;
         let resource = registry.find_kind(&owner.api_version, &owner.kind)?;
-        let namespace = if resource.namespaced { dependent.namespace.clone() } else { String::new() };
+        let namespace =
+            if resource.namespaced { dependent.namespace.clone() } else { String::new() };
         let place = Place {
             api_version: owner.api_version.clone(),
             kind: owner.kind.clone(),

@@ -161,8 +161,10 @@ impl Left {
 
     fn conditions(&self) -> Vec<(&'static str, bool, &'static str, String)> {
         let list = |map: &BTreeMap<String, usize>, word: &str| {
-            let items: Vec<String> =
-                map.iter().map(|(name, n)| format!("{name} {word} {n} resource instances")).collect();
+            let items: Vec<String> = map
+                .iter()
+                .map(|(name, n)| format!("{name} {word} {n} resource instances"))
+                .collect();
             items.join(", ")
         };
         let mut out = vec![
@@ -186,10 +188,20 @@ impl Left {
             ),
         ];
         out.push(if self.resources.is_empty() {
-            ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".to_owned())
+            (
+                "NamespaceContentRemaining",
+                false,
+                "ContentRemoved",
+                "All content successfully removed".to_owned(),
+            )
         } else {
             let list = list(&self.resources, "has");
-            ("NamespaceContentRemaining", true, "SomeResourcesRemain", format!("Some resources are remaining: {list}"))
+            (
+                "NamespaceContentRemaining",
+                true,
+                "SomeResourcesRemain",
+                format!("Some resources are remaining: {list}"),
+            )
         });
         out.push(if self.finalizers.is_empty() {
             (

@@ -9,12 +9,7 @@ use serde_json::Value;
 use sutler_kv::engine::{Action, Expect, Version, Write};
 
 use super::note;
-use crate::{
-    read::list,
-    server::Inner,
-    status::ApiError,
-    time,
-};
+use crate::{read::list, server::Inner, status::ApiError, time};
 
 /// What is kept, and how long.
 #[derive(Debug, Clone)]
@@ -77,6 +72,7 @@ async fn drop_events(inner: &Inner, keep: Duration) -> Result<(), ApiError> {
 }
 
 fn last_seen(event: &Value) -> Option<SystemTime> {
-    let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
+    let times =
+        ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
     times.iter().filter_map(|p| event.pointer(p)?.as_str()).filter_map(time::parse).max()
 }

@@ -56,8 +56,16 @@ pub(super) fn add(paths: &mut Map<String, Value>, resource: &Resource, version: 
 }
 
 const LIST: &[&str] = &[
-    "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit",
-    "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch",
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
 ];
 const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
 const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
@@ -99,8 +107,7 @@ impl Operations<'_> {
     }
 
     fn id(&self, action: &str, nth: usize) -> String {
-        let group: String =
-            self.resource.group.split(['.', '-']).flat_map(capitalized).collect();
+        let group: String = self.resource.group.split(['.', '-']).flat_map(capitalized).collect();
         let version: String = capitalized(&self.resource.version).collect();
         format!("{action}{group}{version}{}{nth}", self.resource.kind)
     }
@@ -108,9 +115,11 @@ impl Operations<'_> {
     fn parameter(&self, name: &str) -> Value {
         let ty = match name {
             "limit" | "timeoutSeconds" | "gracePeriodSeconds" => "integer",
-            "watch" | "allowWatchBookmarks" | "sendInitialEvents" | "force" | "orphanDependents" => {
-                "boolean"
-            }
+            "watch"
+            | "allowWatchBookmarks"
+            | "sendInitialEvents"
+            | "force"
+            | "orphanDependents" => "boolean",
             _ => "string",
         };
         match self.version {

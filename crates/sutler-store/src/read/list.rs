@@ -15,7 +15,7 @@ use crate::{
     body::Body,
     codec,
     registry::Resource,
-    request::Query,
+    request::{Query, why_no_number},
     server::Inner,
     status::{ApiError, GroupResource},
     write::Ctx,
@@ -85,9 +85,10 @@ impl ListOptions {
 
 /// Reads a version that a client sent.
 pub(crate) fn parse_version(text: &str) -> Result<Version, ApiError> {
-    text.parse().map_err(|_| {
+    text.parse().map_err(|error| {
+        let why = why_no_number(&error);
         ApiError::bad_request(format!(
-            "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            "invalid resource version: strconv.ParseUint: parsing {text:?}: {why}"
         ))
     })
 }
@@ -106,8 +107,7 @@ pub(crate) fn validate(query: &Query) -> Result<(), ApiError> {
         }
         if let Some(matching) = matching {
             if !initial {
-                let why =
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 errors.push(FieldError::forbidden(field, why));
             }
             if matching != "NotOlderThan" {
@@ -295,8 +295,9 @@ fn head(
         metadata["remainingItemCount"] = remaining.into();
     }
     let (api_version, kind) = (&resource.api_version, &resource.list_kind);
-    let text =
-        format!("{{\"kind\":{kind:?},\"apiVersion\":{api_version:?},\"metadata\":{metadata},\"items\":[");
+    let text = format!(
+        "{{\"kind\":{kind:?},\"apiVersion\":{api_version:?},\"metadata\":{metadata},\"items\":["
+    );
     out.put_slice(text.as_bytes());
 }
 
@@ -338,11 +339,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(
-        ctx: &Ctx<'_>,
-        resource: &Resource,
-        options: &ListOptions,
-    ) -> Result<Self, ApiError> {
+    fn start(ctx: &Ctx<'_>, resource: &Resource, options: &ListOptions) -> Result<Self, ApiError> {
         let namespace = ctx.info.namespace.clone();
         let prefix = resource.range(if resource.namespaced { &namespace } else { "" });
         let newest = ctx.inner.engine.version();
@@ -479,7 +476,8 @@ fn decode_token(text: &str) -> Result<(Option<Version>, String), ApiError> {
         ));
     }
     // The key is appended to the prefix that the path allows; it must not lead out of it.
-    let clean = token.start.trim_end_matches('\0').split('/').all(|p| !matches!(p, "" | "." | ".."));
+    let clean =
+        token.start.trim_end_matches('\0').split('/').all(|p| !matches!(p, "" | "." | ".."));
     if !clean {
         return Err(bad(&format!("continue key is not valid: {}", token.start)));
     }

@@ -23,8 +23,9 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn parse(query: &Query, resource: &Resource) -> Result<Self, ApiError> {
         let labels = match query.get("labelSelector") {
-            Some(text) => LabelSelector::parse(text)
-                .map_err(|e| ApiError::bad_request(e.to_string()))?,
+            Some(text) => {
+                LabelSelector::parse(text).map_err(|e| ApiError::bad_request(e.to_string()))?
+            }
             None => LabelSelector::default(),
         };
         let fields = match query.get("fieldSelector") {
@@ -85,7 +86,9 @@ impl Selection {
         let names_only =
             self.fields.terms.iter().all(|t| matches!(t.path.as_str(), "metadata.name"));
         if self.labels.is_empty() && names_only && self.exact_name().is_some() {
-            return Ok(self.fields.matches(|_| Cow::Borrowed(key.rsplit('/').next().unwrap_or(""))));
+            return Ok(self
+                .fields
+                .matches(|_| Cow::Borrowed(key.rsplit('/').next().unwrap_or(""))));
         }
         if self.fields.is_empty() {
             let glance = codec::glance(stored)?;

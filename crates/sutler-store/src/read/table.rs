@@ -43,9 +43,7 @@ pub(crate) fn of_object(
 
 /// A table of the scale of an object.
 pub(crate) fn of_scale(scale: &Value, include: Include, now: SystemTime) -> Value {
-    let column = |name: &str, ty: &str, description: &str| {
-        json!({"name": name, "type": ty, "format": "", "description": description, "priority": 0})
-    };
+    let column = |name: &str, ty: &str, description: &str| json!({"name": name, "type": ty, "format": "", "description": description, "priority": 0});
     let number = |path: &str| scale.pointer(path).and_then(Value::as_i64).unwrap_or(0);
     let age = time::parse(object::meta_str(scale, "creationTimestamp"))
         .map(|then| time::human(now.duration_since(then).unwrap_or_default()));
@@ -196,10 +194,7 @@ pub(crate) fn partial(object: &Value) -> Value {
 }
 
 /// `PartialObjectMetadataList` of many.
-pub(crate) fn partial_list<'a>(
-    metadata: Value,
-    objects: impl Iterator<Item = &'a Value>,
-) -> Value {
+pub(crate) fn partial_list<'a>(metadata: Value, objects: impl Iterator<Item = &'a Value>) -> Value {
     json!({
         "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata, "items": objects.map(partial).collect::<Vec<_>>(),

@@ -18,14 +18,8 @@ use super::{
     table,
 };
 use crate::{
-    body::Body,
-    codec,
-    metrics::OpenWatch,
-    negotiate::Form,
-    registry::Resource,
-    server::Inner,
-    status::ApiError,
-    write::Ctx,
+    body::Body, codec, metrics::OpenWatch, negotiate::Form, registry::Resource, server::Inner,
+    status::ApiError, write::Ctx,
 };
 
 /// How often a quiet watch is told the newest version, if it wants to be.
@@ -34,6 +28,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const CHUNK: usize = 500;
 /// Watches without a time-out end after 30 to 60 minutes, so that clients spread over servers.
 const TIMEOUT_MIN: u64 = 1800;
+/// No watch is asked to last longer; a clock cannot be set to any number of seconds ahead.
+const TIMEOUT_MOST: u64 = 365 * 86400;
 
 /// Opens a watch.
 pub(crate) fn open(ctx: &Ctx<'_>, resource: &Arc<Resource>, form: Form) -> Result<Body, ApiError> {
@@ -63,7 +59,7 @@ pub(crate) fn open(ctx: &Ctx<'_>, resource: &Arc<Resource>, form: Form) -> Resul
         Phase::Replay { after: asked }
     };
     let timeout = match ctx.query.number("timeoutSeconds")? {
-        Some(seconds) if seconds > 0 => seconds.unsigned_abs(),
+        Some(seconds) if seconds > 0 => seconds.unsigned_abs().min(TIMEOUT_MOST),
         _ => TIMEOUT_MIN + newest % TIMEOUT_MIN,
     };
     let now = Instant::now();
@@ -197,7 +193,8 @@ impl Watcher {
         let (changes, through) = match self.inner.engine.changes(&self.prefix, after, CHUNK).await {
             Ok(read) => read,
             Err(Error::Compacted { asked, oldest, newest }) if asked <= newest => {
-                let message = format!("too old resource version: {asked} ({})", oldest.saturating_sub(1));
+                let message =
+                    format!("too old resource version: {asked} ({})", oldest.saturating_sub(1));
                 return Err(ApiError::expired(message));
             }
             // A version that is not there yet: everything that comes is above it.

@@ -152,7 +152,8 @@ fn columns(version: &Value) -> Result<Vec<Column>, JsonPathError> {
             if description.is_empty() && path == ".metadata.creationTimestamp" {
                 description = AGE.into();
             } else if description.is_empty() {
-                description = format!("Custom resource definition column (in JSONPath format): {path}");
+                description =
+                    format!("Custom resource definition column (in JSONPath format): {path}");
             }
             Ok(Column {
                 path: JsonPath::parse(&path)?,

@@ -53,7 +53,8 @@ pub(crate) async fn insert(
 ) -> Result<Outcome, ApiError> {
     let inner = ctx.inner;
     strategy::prepare_create(resource, &mut object, inner.ids.uid(), &inner.timestamp());
-    let generate = object::name(&object).is_empty()
+    let generate = object::name(&object)
+        .is_empty()
         .then(|| object::meta_str(&object, "generateName").to_owned())
         .filter(|base| !base.is_empty());
     let namespace = object::namespace(&object).to_owned();
@@ -61,7 +62,11 @@ pub(crate) async fn insert(
     let mut refreshes = 0;
     loop {
         if let Some(base) = &generate {
-            object::set_meta(&mut object, "name", Some(generated(base, &inner.ids.suffix()).into()));
+            object::set_meta(
+                &mut object,
+                "name",
+                Some(generated(base, &inner.ids.suffix()).into()),
+            );
         }
         let name = object::name(&object).to_owned();
         let also = inner.namespaces.expect(inner, resource, &namespace, &name).await?;

@@ -23,6 +23,10 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that holds an owner until its dependents are released.
 pub(crate) const ORPHAN: &str = "orphan";
 
+/// How far ahead an end is written down, in seconds: a hundred years. What is asked for can be more
+/// than a clock can tell.
+const GRACE_MOST: u64 = 100 * 365 * 86400;
+
 /// What a delete was asked to do.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
@@ -62,6 +66,15 @@ impl DeleteOptions {
                 given["apiVersion"].as_str().unwrap_or_default()
             )));
         }
+        // A field of the wrong type must not pass for one that is absent: the object would go.
+        let types = sutler_builtin::lookup("", "v1", "DeleteOptions").filter(|_| !given.is_null());
+        if let Some(types) = types {
+            sutler_builtin::decode(types, given.clone()).map_err(|e| {
+                ApiError::bad_request(format!(
+                    "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {e}"
+                ))
+            })?;
+        }
         let mut errors = Vec::new();
         let dry = given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let dry_run = dry_run(dry).unwrap_or_else(|error| {
@@ -95,7 +108,8 @@ impl DeleteOptions {
             let gk = GroupResource { group: "meta.k8s.io", resource: "DeleteOptions" };
             return Err(ApiError::invalid(gk, "", &errors));
         }
-        let text = |pointer: &str| given.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let text =
+            |pointer: &str| given.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         Ok(Self {
             dry_run,
             grace: given["gracePeriodSeconds"].as_i64(),
@@ -175,11 +189,8 @@ async fn attempt(
         mark_deleting(inner, &mut new, &old, grace);
         guard::mark_terminating(resource, &mut new);
     }
-    let code = if stays && options.orphan == Some(false) {
-        StatusCode::ACCEPTED
-    } else {
-        StatusCode::OK
-    };
+    let code =
+        if stays && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
     if options.dry_run {
         return Ok(Some(if stays { answer(code, new) } else { success(resource, &old) }));
     }
@@ -228,24 +239,21 @@ fn check_preconditions(
     old: &Value,
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    if let Some(uid) = &options.uid
-        && uid != object::uid(old)
-    {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            object::uid(old)
-        );
-        return Err(ApiError::conflict(resource.gr(), name, &why));
+    // The real server names the kind here, not the resource.
+    let conflict = |why: &str| Err(ApiError::conflict(resource.gk(), name, why));
+    let found = object::uid(old);
+    if let Some(asked) = options.uid.as_ref().filter(|asked| *asked != found) {
+        return conflict(&format!(
+            "the UID in the precondition ({asked}) does not match the UID in record ({found}). The \
+             object might have been deleted and then recreated"
+        ));
     }
-    let version = object::meta_str(old, "resourceVersion");
-    if let Some(asked) = &options.version
-        && asked != version
-    {
-        let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {asked}, ResourceVersion in \
-             object meta: {version}"
-        );
-        return Err(ApiError::conflict(resource.gr(), name, &why));
+    let found = object::meta_str(old, "resourceVersion");
+    if let Some(asked) = options.version.as_ref().filter(|asked| *asked != found) {
+        return conflict(&format!(
+            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion \
+             in record ({found}). The object might have been modified"
+        ));
     }
     Ok(())
 }
@@ -286,7 +294,8 @@ fn mark_deleting(inner: &crate::server::Inner, new: &mut Value, old: &Value, gra
         object::set_meta(new, "deletionGracePeriodSeconds", Some(grace.into()));
         return;
     }
-    let grace_time = std::time::Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+    let seconds = u64::try_from(grace).unwrap_or(0).min(GRACE_MOST);
+    let grace_time = std::time::Duration::from_secs(seconds);
     let when = inner.clock.now() + grace_time;
     object::set_meta(new, "deletionTimestamp", Some(time::rfc3339(when).into()));
     object::set_meta(new, "deletionGracePeriodSeconds", Some(grace.into()));
@@ -308,7 +317,8 @@ pub(crate) async fn delete_collection(
     let mut version = None;
     let mut items = Vec::new();
     loop {
-        let page = list::page(ctx.inner, resource, &ctx.info.namespace, after, 500, version).await?;
+        let page =
+            list::page(ctx.inner, resource, &ctx.info.namespace, after, 500, version).await?;
         version = Some(page.version);
         after = page.records.last().map(|r| r.key.to_string());
         for record in &page.records {

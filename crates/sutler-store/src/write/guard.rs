@@ -84,7 +84,10 @@ pub(crate) fn grace_period(resource: &Resource, old: &Value, asked: Option<i64>)
 /// Whether an object is held by something other than `metadata.finalizers`.
 pub(crate) fn holds(resource: &Resource, object: &Value) -> bool {
     resource.is("", "namespaces")
-        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty())
+        && object
+            .pointer("/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|f| !f.is_empty())
 }
 
 /// Marks what a kind shows while it ends.

@@ -151,9 +151,8 @@ async fn apply_patch(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     let info = ctx.info;
-    let Decoded { value: mut config, findings } = negotiate::from_yaml(body).map_err(|e| {
-        ApiError::bad_request(format!("error decoding YAML: {}", e.message))
-    })?;
+    let Decoded { value: mut config, findings } = negotiate::from_yaml(body)
+        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {}", e.message)))?;
     if options.validation == FieldValidation::Strict && !findings.is_empty() {
         return Err(ApiError::bad_request(format!(
             "error strict decoding YAML: {}",
@@ -196,11 +195,7 @@ async fn apply_patch(
     .await
 }
 
-fn check_config(
-    ctx: &Ctx<'_>,
-    resource: &Resource,
-    config: &mut Value,
-) -> Result<(), ApiError> {
+fn check_config(ctx: &Ctx<'_>, resource: &Resource, config: &mut Value) -> Result<(), ApiError> {
     let info = ctx.info;
     if !config.is_object() {
         return Err(ApiError::bad_request("error decoding YAML: the patch must be an object"));

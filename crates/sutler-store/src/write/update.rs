@@ -8,13 +8,7 @@ use sutler_apply::update::{Track, is_noop_besides_timestamps, track};
 use sutler_kv::engine::{Action, Error, Expect, Record, Write};
 
 use super::{Ctx, Outcome, create, guard};
-use crate::{
-    codec, object,
-    options::WriteOptions,
-    registry::Resource,
-    status::ApiError,
-    strategy,
-};
+use crate::{codec, object, options::WriteOptions, registry::Resource, status::ApiError, strategy};
 
 /// How often a change that can be computed anew is, when others write in between. Each loss means
 /// that somebody else made progress.
@@ -181,7 +175,7 @@ async fn attempt(
                 subresource,
                 now: &inner.timestamp(),
                 reset: strategy::reset_fields(resource, subresource),
-            zero: resource.zero.as_ref(),
+                zero: resource.zero.as_ref(),
             },
         );
     }

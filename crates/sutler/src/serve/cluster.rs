@@ -36,7 +36,9 @@ pub(super) async fn run(
         );
     }
     super::serve_metrics(args, super::registry(), stopped.clone()).await?;
-    tracing::warn!("this release has no controllers: objects are accepted and nothing acts on them");
+    tracing::warn!(
+        "this release has no controllers: objects are accepted and nothing acts on them"
+    );
     println!("Sutler is connected to the cluster; this release has no controllers to run there.");
     let _ = stopped.wait_for(|stopped| *stopped).await;
     tracing::info!("stopped");

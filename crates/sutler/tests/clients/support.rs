@@ -227,6 +227,8 @@ impl Place {
         command.arg(PATIENCE).arg(python).arg(folder.join(script)).arg(self.namespace);
         // The checkout stays as it is.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
+        // A kubeconfig of another server may leave out its authority.
+        command.env("PYTHONWARNINGS", "ignore");
         Some(command)
     }
 

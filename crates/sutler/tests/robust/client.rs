@@ -34,11 +34,11 @@ pub(crate) struct Answer {
 
 /// Why nothing came back: whether the request was carried out is unknown.
 #[derive(Debug)]
-pub(crate) struct Gone(pub(crate) String);
+pub(crate) struct Gone;
 
 impl<E: std::error::Error> From<E> for Gone {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
+    fn from(_: E) -> Self {
+        Self
     }
 }
 
@@ -138,6 +138,9 @@ impl Answer {
     /// The version of the object or list in the body.
     pub(crate) fn version(&self) -> u64 {
         let version = &self.value()["metadata"]["resourceVersion"];
-        version.as_str().and_then(|v| v.parse().ok()).unwrap_or_else(|| panic!("no version: {self:?}"))
+        version
+            .as_str()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or_else(|| panic!("no version: {self:?}"))
     }
 }

@@ -91,7 +91,8 @@ impl Event {
         let mark = text(&metadata["annotations"][MARK]);
         assert_eq!(metadata["annotations"][BULK], bulk(&mark), "not whole: {what} {object}");
         let version = text(&metadata["resourceVersion"]);
-        let version = version.parse().unwrap_or_else(|_| panic!("{what} without version: {object}"));
+        let version =
+            version.parse().unwrap_or_else(|_| panic!("{what} without version: {object}"));
         Self { what, version, name: text(&metadata["name"]), uid: text(&metadata["uid"]), mark }
     }
 }
@@ -167,5 +168,82 @@ impl History {
                 assert_eq!(last, Some("DELETED"), "still there: {write:?}");
             }
         }
+    }
+}
+
+/// The checks above are worth something only if they can fail.
+mod tests {
+    use super::*;
+    use crate::watcher::Watcher;
+
+    fn event(what: &str, version: u64, mark: &str) -> Event {
+        let [name, uid] = ["a", "u"].map(str::to_owned);
+        Event { what: what.to_owned(), version, name, uid, mark: mark.to_owned() }
+    }
+
+    fn history() -> History {
+        let mut history = History::default();
+        history.add(event("ADDED", 3, "one"));
+        history.add(event("MODIFIED", 5, "two"));
+        history
+    }
+
+    fn written(version: u64, mark: &str, on: Option<u64>) -> Acknowledged {
+        let done = Done::Written { version, mark: mark.to_owned(), on };
+        Acknowledged { kind: Kind::ConfigMap, name: "a".to_owned(), done }
+    }
+
+    #[test]
+    fn what_happened_is_found() {
+        history().check(&written(3, "one", None));
+        history().check(&written(5, "two", Some(3)));
+    }
+
+    #[test]
+    #[should_panic(expected = "lost")]
+    fn a_lost_write_is_noticed() {
+        history().check(&written(4, "three", None));
+    }
+
+    #[test]
+    #[should_panic(expected = "lost")]
+    fn a_version_given_to_another_write_is_noticed() {
+        history().check(&written(5, "three", None));
+    }
+
+    #[test]
+    #[should_panic(expected = "written over")]
+    fn a_write_between_is_noticed() {
+        history().check(&written(5, "two", Some(2)));
+    }
+
+    #[test]
+    #[should_panic(expected = "still there")]
+    fn a_delete_that_came_to_nothing_is_noticed() {
+        let done = Done::Deleted { uid: "u".to_owned() };
+        history().check(&Acknowledged { kind: Kind::Secret, name: "a".to_owned(), done });
+    }
+
+    #[test]
+    #[should_panic(expected = "is there already")]
+    fn an_event_twice_is_noticed() {
+        history().add(event("ADDED", 6, "one"));
+    }
+
+    #[test]
+    #[should_panic(expected = "from 2 to 5")]
+    fn a_gap_in_a_watch_is_noticed() {
+        let mut watcher = Watcher::new(Kind::ConfigMap, 5, 1);
+        watcher.seen.push(event("MODIFIED", 5, "two"));
+        watcher.compare(2, &history());
+    }
+
+    #[test]
+    #[should_panic(expected = "not whole")]
+    fn half_a_write_is_noticed() {
+        let mut object = Kind::ConfigMap.object("a", "mark");
+        object["metadata"]["resourceVersion"] = "7".into();
+        object["metadata"]["annotations"][MARK] = "other".into();
+        Event::of("ADDED".to_owned(), &object);
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::{
     client::Client,
     history::{Acknowledged, Done, Event, History, KINDS, Kind},
-    server::{Address, Server, Who},
+    server::{Address, LOG, Server, Who},
     watcher::Watcher,
     writer::Writer,
 };
@@ -44,6 +44,8 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     let seen: usize = world.watchers.iter().map(|watcher| watcher.total).sum();
     println!("{rounds} rounds, {writes} acknowledged writes, {seen} events");
     assert!(writes >= rounds && seen > 0);
+    let log = std::fs::read_to_string(folder.path().join(LOG)).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
 }
 
 /// A start that does not come to its end: recovery, migration and first objects must bear it.

@@ -19,6 +19,9 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 /// What the server's first line on standard output begins with, once it can be used.
 const READY: &str = "Sutler serves the Kubernetes API at https://";
 
+/// What a server says on standard error, in its data folder.
+pub(crate) const LOG: &str = "test.log";
+
 /// A running server; it is killed when this goes away.
 pub(crate) struct Server {
     child: Child,
@@ -61,6 +64,8 @@ impl Server {
     pub(crate) fn spawn(before: &[&OsStr], data: &Path, store: &str) -> Child {
         let program = OsStr::new(env!("CARGO_BIN_EXE_sutler"));
         let mut words = before.iter().copied().chain([program]);
+        std::fs::create_dir_all(data).expect("there is a place for the data folder");
+        let log = std::fs::File::options().create(true).append(true).open(data.join(LOG));
         Command::new(words.next().expect("there is a program"))
             .args(words)
             .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--store", store])
@@ -68,6 +73,7 @@ impl Server {
             .arg(data)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(log.expect("there is a log"))
             .spawn()
             .expect("the server's process starts")
     }

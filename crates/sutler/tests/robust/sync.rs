@@ -43,16 +43,16 @@ async fn sync_before_answer() {
     let mut client = Client::new(&server.address(), Who::Admin);
     for n in 0..WRITES {
         let (name, mark) = (format!("sync-{}", n / 4), format!("mark-{n}."));
-        let target = format!("{}/{name}?fieldManager=sync&force=true", Kind::ConfigMap.path());
+        let target = format!("{}/{name}", Kind::ConfigMap.path());
+        let applied = format!("{target}?fieldManager=sync&force=true");
         let object = Kind::ConfigMap.object(&name, &mark);
         let changes = json!({"metadata": {"annotations": marks(&mark)}});
         let (method, target, content, body) = match n % 4 {
             0 => ("POST", Kind::ConfigMap.path(), "application/json", object),
             1 => ("PUT", &*target, "application/json", object),
             2 => ("PATCH", &*target, "application/merge-patch+json", changes),
-            _ => ("PATCH", &*target, "application/apply-patch+yaml", object),
+            _ => ("PATCH", &*applied, "application/apply-patch+yaml", object),
         };
-        let target = if method == "PUT" { target.split('?').next().unwrap() } else { target };
         let headers = [("content-type", content)];
         let answer = client.send(method, target, &headers, body.to_string()).await.unwrap();
         assert!(matches!(answer.code, 200 | 201), "{answer:?}");

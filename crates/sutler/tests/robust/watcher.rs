@@ -49,7 +49,7 @@ impl Watcher {
         let mut rest = BytesMut::new();
         let mut left = self.patience;
         loop {
-            let frame = body.frame().await.ok_or_else(|| Gone("the watch ended".to_owned()))??;
+            let frame = body.frame().await.ok_or(Gone)??;
             rest.extend_from_slice(&frame.into_data().unwrap_or_default());
             // What the end of the server cut off in the middle is not an event.
             while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {

@@ -63,8 +63,7 @@ impl Writer {
             }
             2 => {
                 let changes = json!({"metadata": {"annotations": marks(&mark)}});
-                let answer =
-                    self.patch(&target, "application/merge-patch+json", &changes).await?;
+                let answer = self.patch(&target, "application/merge-patch+json", &changes).await?;
                 self.note(kind, name, &answer, mark, None)
             }
             3 => {
@@ -129,6 +128,6 @@ impl Writer {
     }
 
     fn tell(&self, write: Acknowledged) -> Result<(), Gone> {
-        self.told.send(write).map_err(|_| Gone("nobody counts any more".to_owned()))
+        self.told.send(write).map_err(|_| Gone)
     }
 }

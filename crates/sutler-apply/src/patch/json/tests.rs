@@ -130,3 +130,17 @@ proptest! {
         prop_assert_eq!(patched(doc.clone(), j!([add, test, remove])), Ok(doc));
     }
 }
+
+#[test]
+fn copies_cannot_blow_a_document_up() {
+    let mut operations = vec![j!({"op": "add", "path": "/a", "value": {"x": "y".repeat(1000)}})];
+    for n in 0..40 {
+        operations.push(j!({"op": "copy", "from": "/a", "path": format!("/a/{n}")}));
+    }
+    let refused = patched(j!({}), Value::Array(operations.clone())).unwrap_err();
+    let PatchError::Unprocessable(why) = &refused else { panic!("{refused:?}") };
+    assert!(why.starts_with("Unable to complete the copy"), "{why}");
+    assert!(why.ends_with("exceeding the limit 3145728"), "{why}");
+    operations.truncate(8);
+    assert!(patched(j!({}), Value::Array(operations)).is_ok());
+}

@@ -14,7 +14,13 @@ fn roles_decide_and_can_i_tells() {
     assert_eq!(k.ok("auth can-i create pods"), "yes\n");
     assert_eq!(k.ok("auth can-i '*' '*' --all-namespaces"), "yes\n");
     assert_eq!(k.ok(&format!("auth can-i list vm {robot}")), "yes\n");
-    for line in ["delete vm", "get vm/status", "list vm -n default", "get secrets", "get /metrics"] {
+    for line in [
+        "delete vm",
+        "get vm --subresource=status",
+        "list vm -n default",
+        "get secrets",
+        "get /metrics",
+    ] {
         let run = k.run(&format!("auth can-i {line} {robot}"));
         assert_eq!((run.code, run.out.as_str()), (1, "no\n"), "{line}: {run:?}");
     }
@@ -30,7 +36,10 @@ fn roles_decide_and_can_i_tells() {
         assert!(list.iter().any(|have| have == line), "{line} is not in {list:#?}");
     }
 
-    assert_eq!(k.ok(&format!("get vm -o name {robot}")), "virtualmachine.infra.virtrigaud.io/web\n");
+    assert_eq!(
+        k.ok(&format!("get vm -o name {robot}")),
+        "virtualmachine.infra.virtrigaud.io/web\n"
+    );
     let refused = k.fails(1, &format!("delete vm web {robot}"));
     assert_eq!(
         refused,
@@ -40,7 +49,10 @@ fn roles_decide_and_can_i_tells() {
     k.ok("create role binder --verb=create --resource=roles,rolebindings");
     k.ok("create rolebinding binder --role=binder --user=mallory");
     let refused = k.fails(1, "create role more --verb=get --resource=secrets --as=mallory");
-    assert!(refused.contains("is attempting to grant RBAC permissions not currently held"), "{refused}");
+    assert!(
+        refused.contains("is attempting to grant RBAC permissions not currently held"),
+        "{refused}"
+    );
 
     // The ready-made roles reach our kinds.
     k.ok("create rolebinding viewer --clusterrole=view --user=vera");
@@ -55,7 +67,10 @@ fn roles_decide_and_can_i_tells() {
 fn whoami_tells_user_and_groups() {
     let Some(k) = Place::new("whoami") else { return };
     let me = table(&k.ok("auth whoami"));
-    assert!(me.iter().any(|line| line.starts_with("Groups") && line.contains("system:masters")), "{me:?}");
+    assert!(
+        me.iter().any(|line| line.starts_with("Groups") && line.contains("system:masters")),
+        "{me:?}"
+    );
     let joe = table(&k.ok("auth whoami --as=joe --as-group=team --as-uid=7"));
     assert_eq!(joe[1..], ["Username joe", "UID 7", "Groups [team system:authenticated]"]);
     let outcome = k.run("auth whoami --token=wrong --kubeconfig=/dev/null");
@@ -74,6 +89,7 @@ fn reconcile_adds_what_a_role_lacks() {
     assert_eq!(k.feed("auth reconcile -f -", &role("get")).code, 0);
     assert_eq!(k.feed("auth reconcile -f -", &role("list")).code, 0);
     let rules = k.json("get role some")["rules"].clone();
-    let verbs: Vec<_> = rules.as_array().into_iter().flatten().map(|rule| rule["verbs"].to_string()).collect();
+    let verbs: Vec<_> =
+        rules.as_array().into_iter().flatten().map(|rule| rule["verbs"].to_string()).collect();
     assert!(verbs.concat().contains("get") && verbs.concat().contains("list"), "{rules}");
 }

@@ -32,7 +32,10 @@ spec:
 #[test]
 fn patches_of_three_types() {
     let Some(k) = Place::new("patch") else { return };
-    k.apply(&format!("{}  tags: [a, b]\n  disks: [{{name: d, sizeGiB: 10}}]\n", machine(k.namespace, "web")));
+    k.apply(&format!(
+        "{}  tags: [a, b]\n  disks: [{{name: d, sizeGiB: 10}}]\n",
+        machine(k.namespace, "web")
+    ));
     let patched = "virtualmachine.infra.virtrigaud.io/web patched\n";
     let json_patch = r#"'[{"op":"test","path":"/spec/tags/0","value":"a"},{"op":"remove","path":"/spec/tags/0"},{"op":"add","path":"/spec/disks/-","value":{"name":"e","sizeGiB":5}},{"op":"replace","path":"/spec/disks/0/sizeGiB","value":11}]'"#;
     assert_eq!(k.ok(&format!("patch vm web --type=json -p {json_patch}")), patched);
@@ -45,14 +48,24 @@ fn patches_of_three_types() {
     assert_eq!(spec["powerState"], "Off");
     // The defaults of the added disk are filled in.
     assert_eq!(spec["disks"][0]["sizeGiB"], 11);
-    assert_eq!(spec["disks"][1], json!({"name": "e", "sizeGiB": 5, "type": "thin", "expandPolicy": "Offline"}));
+    assert_eq!(
+        spec["disks"][1],
+        json!({"name": "e", "sizeGiB": 5, "type": "thin", "expandPolicy": "Offline"})
+    );
 
     // A kind of ours has no strategic merge; a failed test and a missing path refuse.
     let refused = k.fails(1, &format!("patch vm web -p {merge}"));
-    assert!(refused.contains("application/strategic-merge-patch+json is not supported"), "{refused}");
-    let refused = k.fails(1, r#"patch vm web --type=json -p '[{"op":"test","path":"/spec/powerState","value":"On"}]'"#);
+    assert!(
+        refused.contains("application/strategic-merge-patch+json is not supported"),
+        "{refused}"
+    );
+    let refused = k.fails(
+        1,
+        r#"patch vm web --type=json -p '[{"op":"test","path":"/spec/powerState","value":"On"}]'"#,
+    );
     assert!(refused.contains("The request is invalid"), "{refused}");
-    let refused = k.fails(1, r#"patch vm web --type=json -p '[{"op":"remove","path":"/spec/nope"}]'"#);
+    let refused =
+        k.fails(1, r#"patch vm web --type=json -p '[{"op":"remove","path":"/spec/nope"}]'"#);
     assert!(refused.contains("The request is invalid"), "{refused}");
 
     k.ok("create deployment shop --image=web:1");
@@ -67,7 +80,10 @@ fn patches_of_three_types() {
     k.ok(r#"patch deploy shop -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}}}'"#);
     assert_eq!(containers().as_array().map(Vec::len), Some(1));
     k.ok(r#"patch deploy shop -p '{"spec":{"template":{"spec":{"$retainKeys":["containers"],"containers":[{"name":"web","env":[{"name":"B","value":"2"}]}]}}}}'"#);
-    assert_eq!(containers()[0]["env"], json!([{"name": "B", "value": "2"}, {"name": "A", "value": "1"}]));
+    assert_eq!(
+        containers()[0]["env"],
+        json!([{"name": "B", "value": "2"}, {"name": "A", "value": "1"}])
+    );
     k.ok("set image deploy/shop web=web:2");
     k.ok("set env deploy/shop A-");
     assert_eq!(containers()[0]["image"], "web:2");
@@ -85,11 +101,17 @@ fn status_is_a_part_of_its_own() {
     let both = r#"'{"spec":{"powerState":"Off"},"status":{"phase":"Running","ips":["10.0.0.1","10.0.0.2"]}}'"#;
     k.ok(&format!("patch vm web --type=merge --subresource=status -p {both}"));
     let object = k.json("get vm web");
-    assert_eq!((&object["status"]["phase"], object["spec"].get("powerState")), (&json!("Running"), None));
+    assert_eq!(
+        (&object["status"]["phase"], object["spec"].get("powerState")),
+        (&json!("Running"), None)
+    );
     assert_eq!(object["metadata"]["generation"], 1);
     k.ok(&format!("patch vm web --type=merge -p {}", both.replace("Running", "Stopped")));
     let object = k.json("get vm web");
-    assert_eq!((&object["status"]["phase"], &object["spec"]["powerState"]), (&json!("Running"), &json!("Off")));
+    assert_eq!(
+        (&object["status"]["phase"], &object["spec"]["powerState"]),
+        (&json!("Running"), &json!("Off"))
+    );
     assert_eq!(object["metadata"]["generation"], 2);
     let shown = table(&k.ok("get vm web --subresource=status"));
     assert!(shown[1].starts_with("web Running sim small debian"), "{shown:?}");
@@ -101,7 +123,10 @@ fn scale_of_ours_and_of_a_deployment() {
     k.apply(SCALED);
     k.ok("create deployment shop --image=web --replicas=2");
     assert_eq!(k.ok("scale vmset/web --replicas=7"), "vmset.infra.virtrigaud.io/web scaled\n");
-    assert_eq!(k.ok("scale ng/metal --replicas=4"), "nodegroup.autoscaler.vpsie.com/metal scaled\n");
+    assert_eq!(
+        k.ok("scale ng/metal --replicas=4"),
+        "nodegroup.autoscaler.vpsie.com/metal scaled\n"
+    );
     assert_eq!(k.ok("scale deploy/shop --replicas=5"), "deployment.apps/shop scaled\n");
     assert_eq!(k.json("get vmset web")["spec"]["replicas"], 7);
     assert_eq!(k.json("get ng metal")["spec"]["desiredNodes"], 4);
@@ -109,13 +134,19 @@ fn scale_of_ours_and_of_a_deployment() {
     let wrong = k.fails(1, "scale vmset/web --replicas=1 --current-replicas=3");
     assert_eq!(wrong, "error: Expected replicas to be 3, was 7\n");
     k.ok("scale vmset/web --replicas=1 --current-replicas=7");
-    let refused = k.fails(1, r#"patch vmset web --subresource=scale --type=merge -p '{"spec":{"replicas":-1}}'"#);
+    let refused = k.fails(
+        1,
+        r#"patch vmset web --subresource=scale --type=merge -p '{"spec":{"replicas":-1}}'"#,
+    );
     assert!(refused.contains("spec.replicas: Invalid value: -1"), "{refused}");
     let scale = k.json("get vmset web --subresource=scale");
     assert_eq!(scale["kind"], "Scale");
     assert_eq!(scale["spec"]["replicas"], 1);
     assert_eq!(table(&k.ok("get vmset web --subresource=scale"))[0], "NAME DESIRED AVAILABLE AGE");
-    assert_eq!(table(&k.ok("get deploy shop --subresource=scale"))[1], "shop 5 0 0s".replace("0s", &age(&k)));
+    assert_eq!(
+        table(&k.ok("get deploy shop --subresource=scale"))[1],
+        "shop 5 0 0s".replace("0s", &age(&k))
+    );
 }
 
 /// The age that kubectl shows for the Deployment, which grows while the test runs.
@@ -130,7 +161,10 @@ fn labels_and_annotations() {
     k.apply(&machine(k.namespace, "web"));
     k.apply(&machine(k.namespace, "db"));
     assert_eq!(k.ok("label vm web tier=front"), "virtualmachine.infra.virtrigaud.io/web labeled\n");
-    assert_eq!(k.fails(1, "label vm web tier=back"), "error: 'tier' already has a value (front), and --overwrite is false\n");
+    assert_eq!(
+        k.fails(1, "label vm web tier=back"),
+        "error: 'tier' already has a value (front), and --overwrite is false\n"
+    );
     k.ok("label vm web tier=back --overwrite");
     k.ok("label vm --all zone=a");
     k.ok("label vm web app-");
@@ -140,7 +174,12 @@ fn labels_and_annotations() {
     k.ok("annotate vm db note-");
     assert_eq!(k.json("get vm db")["metadata"]["annotations"].get("note"), None);
     let refused = k.fails(1, "label vm web 'bad key=x'");
-    assert!(refused.contains("The VirtualMachine \"web\" is invalid: metadata.labels: Invalid value: \"bad key\""), "{refused}");
+    assert!(
+        refused.contains(
+            "The VirtualMachine \"web\" is invalid: metadata.labels: Invalid value: \"bad key\""
+        ),
+        "{refused}"
+    );
     let refused = k.fails(1, "label vm web tier=front --overwrite --resource-version=1");
     assert!(refused.contains("the object has been modified"), "{refused}");
 }
@@ -158,5 +197,8 @@ fn rollouts_without_a_controller() {
     assert_eq!(k.json("get deploy shop")["spec"].get("paused"), None);
     // Three changes of the spec since the first.
     k.ok(r#"patch deploy shop --subresource=status --type=merge -p '{"status":{"observedGeneration":4,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}'"#);
-    assert_eq!(k.ok("rollout status deploy/shop --timeout=30s"), "deployment \"shop\" successfully rolled out\n");
+    assert_eq!(
+        k.ok("rollout status deploy/shop --timeout=30s"),
+        "deployment \"shop\" successfully rolled out\n"
+    );
 }

@@ -1,6 +1,6 @@
 //! kubectl create, whose bodies are protobuf.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Place;
 
@@ -21,22 +21,28 @@ fn create_of_built_in_kinds() {
         ("create pdb shop --selector=app=shop --min-available=50%".into(), "poddisruptionbudget.policy/shop created"),
         ("create service clusterip shop --tcp=80:8080".into(), "service/shop created"),
         ("run one --image=web:1 --env=A=B --labels=app=one".into(), "pod/one created"),
-        ("expose deploy/shop --name=exposed --port=80".into(), "service/exposed created"),
+        ("expose deploy/shop --name=exposed --port=80".into(), "service/exposed exposed"),
     ] {
         assert_eq!(k.ok(&line).trim_end(), out, "{line}");
     }
     let again = k.fails(1, "create cm settings --from-literal=a=b");
-    assert_eq!(again, "error: failed to create configmap: configmaps \"settings\" already exists\n");
+    assert_eq!(
+        again,
+        "error: failed to create configmap: configmaps \"settings\" already exists\n"
+    );
 
     assert_eq!(k.json("get cm settings")["data"], json!({"a": "b", "settings": "x=1\n"}));
     assert_eq!(k.json("get secret login")["data"], json!({"user": "bWU="}));
     assert_eq!(k.json("get secret pull")["type"], "kubernetes.io/dockerconfigjson");
-    let role = k.json("get role reader")["rules"].clone();
+    // kubectl writes its groups in any order.
+    let rules = k.json("get role reader")["rules"].clone();
+    let mut rules: Vec<_> = rules.as_array().cloned().unwrap_or_default();
+    rules.sort_by_key(ToString::to_string);
     assert_eq!(
-        role,
+        Value::from(rules),
         json!([
-            {"apiGroups": ["infra.virtrigaud.io"], "resourceNames": ["web"], "resources": ["virtualmachines"], "verbs": ["get", "list"]},
             {"apiGroups": ["apps"], "resourceNames": ["web"], "resources": ["deployments/scale"], "verbs": ["get", "list"]},
+            {"apiGroups": ["infra.virtrigaud.io"], "resourceNames": ["web"], "resources": ["virtualmachines"], "verbs": ["get", "list"]},
         ])
     );
     assert_eq!(k.json("get rolebinding readers")["subjects"].as_array().map(Vec::len), Some(3));
@@ -46,7 +52,9 @@ fn create_of_built_in_kinds() {
     assert_eq!(container["ports"], json!([{"containerPort": 80, "protocol": "TCP"}]));
     assert_eq!(container["imagePullPolicy"], "IfNotPresent");
     assert_eq!(k.json("get pdb shop")["spec"]["minAvailable"], "50%");
-    assert!(k.json("get svc shop")["spec"]["clusterIP"].as_str().is_some_and(|ip| ip.contains('.')));
+    assert!(
+        k.json("get svc shop")["spec"]["clusterIP"].as_str().is_some_and(|ip| ip.contains('.'))
+    );
     assert_eq!(k.json("get svc exposed")["spec"]["selector"], json!({"app": "shop"}));
     assert_eq!(k.json("get pod one")["status"]["phase"], "Pending");
     k.ok("delete clusterrole,clusterrolebinding clients-create");
@@ -61,7 +69,10 @@ fn names_are_generated() {
     }
     let names = k.ok("get cm -o name");
     let ours: Vec<_> = names.lines().filter(|name| name.starts_with("configmap/some-")).collect();
-    assert!(ours.len() == 2 && ours.iter().all(|name| name.len() == "configmap/some-12345".len()), "{names}");
+    assert!(
+        ours.len() == 2 && ours.iter().all(|name| name.len() == "configmap/some-12345".len()),
+        "{names}"
+    );
 }
 
 #[test]

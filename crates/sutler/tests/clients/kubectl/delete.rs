@@ -24,7 +24,10 @@ fn background_takes_the_dependents_after() {
     family(&k, "web", "");
     let gone = k.start("wait cm/web-1 cm/web-2 --for=delete --timeout=50s");
     let out = k.ok("delete vm web --cascade=background");
-    assert_eq!(out, "virtualmachine.infra.virtrigaud.io \"web\" deleted from cascade-background namespace\n");
+    assert_eq!(
+        out,
+        "virtualmachine.infra.virtrigaud.io \"web\" deleted from cascade-background namespace\n"
+    );
     assert_eq!(gone.end(), 0);
 }
 
@@ -69,7 +72,11 @@ fn delete_by_name_selector_file_and_all() {
     let file = k.file("a.yaml", &machine(k.namespace, "a"));
     k.ok(&format!("delete -f {file}"));
     let missing = k.fails(1, &format!("delete -f {file}"));
-    assert!(missing.contains("Error from server (NotFound)") && missing.contains("virtualmachines.infra.virtrigaud.io \"a\" not found"), "{missing}");
+    assert!(
+        missing.contains("Error from server (NotFound)")
+            && missing.contains("virtualmachines.infra.virtrigaud.io \"a\" not found"),
+        "{missing}"
+    );
     assert_eq!(k.ok(&format!("delete --ignore-not-found -f {file}")), "");
     k.ok("delete vm --all");
     assert_eq!(k.ok("get vm -o name"), "");
@@ -85,7 +92,10 @@ fn delete_by_name_selector_file_and_all() {
 fn a_namespace_goes_when_it_is_empty() {
     let Some(k) = Place::new("going") else { return };
     k.apply(&machine(k.namespace, "free"));
-    k.apply(&machine(k.namespace, "held").replace("metadata: {", "metadata: {finalizers: [example.org/hold], "));
+    k.apply(
+        &machine(k.namespace, "held")
+            .replace("metadata: {", "metadata: {finalizers: [example.org/hold], "),
+    );
     k.ok("delete ns going --wait=false");
     k.ok("wait vm/free --for=delete --timeout=50s");
     k.ok("wait vm/held --for=jsonpath={.metadata.deletionTimestamp} --timeout=50s");
@@ -117,7 +127,8 @@ fn drain_waits_for_the_disruption_budget() {
     k.apply("{apiVersion: v1, kind: Node, metadata: {name: drain-1}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: drain-2}}\n");
     pod(&k, "a", "drain-1", "labels: {app: shop}");
     pod(&k, "b", "drain-1", "labels: {app: shop}");
-    k.apply("
+    k.apply(
+        "
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: agent}
@@ -126,20 +137,35 @@ spec:
   template:
     metadata: {labels: {app: agent}}
     spec: {containers: [{name: c, image: x}]}
-");
+",
+    );
     let uid = k.ok("get ds agent -o jsonpath={.metadata.uid}");
-    pod(&k, "agent-1", "drain-1", &format!("labels: {{app: agent}}, ownerReferences: [{{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: {uid}, controller: true}}]"));
+    pod(
+        &k,
+        "agent-1",
+        "drain-1",
+        &format!(
+            "labels: {{app: agent}}, ownerReferences: [{{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: {uid}, controller: true}}]"
+        ),
+    );
     k.ok("create pdb shop --selector=app=shop --min-available=1");
     k.ok("wait pdb/shop --for=jsonpath={.status.disruptionsAllowed}=1 --timeout=50s");
 
     let refused = k.fails(1, "drain drain-1 --grace-period=0");
-    assert!(refused.contains("cannot delete DaemonSet-managed Pods") && refused.contains("cannot delete Pods that declare no controller"), "{refused}");
+    assert!(
+        refused.contains("cannot delete DaemonSet-managed Pods")
+            && refused.contains("cannot delete Pods that declare no controller"),
+        "{refused}"
+    );
     assert_eq!(k.json("get node drain-1")["spec"]["unschedulable"], true);
 
-    let mut command = k.kubectl("drain drain-1 --grace-period=0 --force --ignore-daemonsets --timeout=50s");
+    let mut command =
+        k.kubectl("drain drain-1 --grace-period=0 --force --ignore-daemonsets --timeout=50s");
     command.stdout(Stdio::null());
     let mut drain = Running::errors(command);
-    while !drain.line().contains("Cannot evict pod as it would violate the pod's disruption budget") {}
+    while !drain.line().contains("Cannot evict pod as it would violate the pod's disruption budget")
+    {
+    }
     assert_eq!(k.ok("get pods -l app=shop -o name").lines().count(), 1);
     // One more elsewhere, and the budget has room again; drain asks every five seconds.
     pod(&k, "c", "drain-2", "labels: {app: shop}");

@@ -13,19 +13,39 @@ fn get_in_every_form() {
     assert_eq!(shown[0], "NAME PHASE PROVIDER CLASS IMAGE IPS AGE");
     assert!(shown[1].starts_with(&format!("web Running sim small debian {ips} ")), "{shown:?}");
     let wide = table(&k.ok("get vm -o wide"));
-    assert!(wide[0].starts_with("NAME PHASE PROVIDER CLASS IMAGE IPS AGE ") && wide[0].len() > shown[0].len(), "{wide:?}");
+    assert!(
+        wide[0].starts_with("NAME PHASE PROVIDER CLASS IMAGE IPS AGE ")
+            && wide[0].len() > shown[0].len(),
+        "{wide:?}"
+    );
     assert_eq!(wide.len(), 3);
-    assert_eq!(k.ok("get vm -o name"), "virtualmachine.infra.virtrigaud.io/db\nvirtualmachine.infra.virtrigaud.io/web\n");
-    assert_eq!(table(&k.ok("get vm -o custom-columns=N:.metadata.name,D:.spec.disks[0].sizeGiB")), ["N D", "db <none>", "web 10"]);
+    assert_eq!(
+        k.ok("get vm -o name"),
+        "virtualmachine.infra.virtrigaud.io/db\nvirtualmachine.infra.virtrigaud.io/web\n"
+    );
+    assert_eq!(
+        table(&k.ok("get vm -o custom-columns=N:.metadata.name,D:.spec.disks[0].sizeGiB")),
+        ["N D", "db <none>", "web 10"]
+    );
     assert_eq!(k.ok("get vm -o jsonpath={.items[*].metadata.name}"), "db web");
     assert_eq!(k.ok("get vm --sort-by=.metadata.creationTimestamp -o name").lines().count(), 2);
     assert!(k.ok("get vm --show-labels").contains("app=db"));
-    assert!(k.ok("get vm -L app --no-headers").lines().all(|line| line.ends_with("web") || line.ends_with("db")));
+    assert!(
+        k.ok("get vm -L app --no-headers")
+            .lines()
+            .all(|line| line.ends_with("web") || line.ends_with("db"))
+    );
     let object = k.json("get vm web");
-    assert_eq!((object["kind"].as_str(), object["apiVersion"].as_str()), (Some("VirtualMachine"), Some("infra.virtrigaud.io/v1beta1")));
+    assert_eq!(
+        (object["kind"].as_str(), object["apiVersion"].as_str()),
+        (Some("VirtualMachine"), Some("infra.virtrigaud.io/v1beta1"))
+    );
     assert_eq!(object["metadata"].get("managedFields"), None);
     let list = k.json("get vm");
-    assert_eq!((list["kind"].as_str(), list["items"].as_array().map(Vec::len)), (Some("List"), Some(2)));
+    assert_eq!(
+        (list["kind"].as_str(), list["items"].as_array().map(Vec::len)),
+        (Some("List"), Some(2))
+    );
     assert!(k.ok("get vm web -o yaml").contains("\nkind: VirtualMachine\n"));
     assert!(table(&k.ok("get vm -A")).iter().any(|line| line.starts_with("get web ")));
     k.apply(&config_map(k.namespace, "web", "a: b"));
@@ -36,7 +56,10 @@ fn get_in_every_form() {
     assert_eq!(k.ok("get all -o name"), "deployment.apps/shop\n");
     assert_eq!(k.ok("get sutler -o name").lines().count(), 2);
 
-    assert_eq!(k.fails(1, "get vm nope"), "Error from server (NotFound): virtualmachines.infra.virtrigaud.io \"nope\" not found\n");
+    assert_eq!(
+        k.fails(1, "get vm nope"),
+        "Error from server (NotFound): virtualmachines.infra.virtrigaud.io \"nope\" not found\n"
+    );
     assert_eq!(k.fails(1, "get nope"), "error: the server doesn't have a resource type \"nope\"\n");
     assert_eq!(k.run("get vmset").err, "No resources found in get namespace.\n");
 }
@@ -44,11 +67,15 @@ fn get_in_every_form() {
 #[test]
 fn selectors_and_pages() {
     let Some(k) = Place::new("select") else { return };
-    let maps: Vec<_> = (0..5).map(|n| config_map(k.namespace, &format!("m{n}"), "a: b").replace("app:", "set: x, app:")).collect();
+    let maps: Vec<_> = (0..5)
+        .map(|n| config_map(k.namespace, &format!("m{n}"), "a: b").replace("app:", "set: x, app:"))
+        .collect();
     k.apply(&maps.join("---\n"));
     k.ok("label cm m0 tier=front");
     k.ok("label cm m1 tier=back");
-    let names = |line: &str| k.ok(&format!("get cm -o name {line}")).replace("configmap/", "").replace('\n', " ");
+    let names = |line: &str| {
+        k.ok(&format!("get cm -o name {line}")).replace("configmap/", "").replace('\n', " ")
+    };
     assert_eq!(names("-l tier=front"), "m0 ");
     assert_eq!(names("-l 'tier in (front,back)'"), "m0 m1 ");
     assert_eq!(names("-l 'set=x,tier notin (front)'"), "m1 m2 m3 m4 ");
@@ -64,18 +91,33 @@ fn selectors_and_pages() {
     let wrong = k.fails(1, "get vm --field-selector=spec.nope=x");
     assert!(wrong.contains("field label not supported: spec.nope"), "{wrong}");
     k.ok("run one --image=x");
-    assert_eq!(k.ok("get pods --field-selector=status.phase=Pending,spec.nodeName= -o name"), "pod/one\n");
+    assert_eq!(
+        k.ok("get pods --field-selector=status.phase=Pending,spec.nodeName= -o name"),
+        "pod/one\n"
+    );
     assert_eq!(k.ok("get pods --field-selector=status.phase!=Pending -o name"), "");
 
     let run = k.run("get cm -l set=x --chunk-size=2 -o name -v=6");
     assert_eq!(run.out.lines().count(), 5, "{run:?}");
-    let pages = run.err.lines().filter(|line| line.contains("configmaps?") && line.contains("limit=2")).count();
+    let pages = run
+        .err
+        .lines()
+        .filter(|line| line.contains("configmaps?") && line.contains("limit=2"))
+        .count();
     assert_eq!(pages, 3, "{}", run.err);
-    let page: serde_json::Value = serde_json::from_str(&k.ok("get --raw '/api/v1/namespaces/select/configmaps?limit=3'")).unwrap_or_default();
+    let page: serde_json::Value =
+        serde_json::from_str(&k.ok("get --raw '/api/v1/namespaces/select/configmaps?limit=3'"))
+            .unwrap_or_default();
     assert_eq!(page["items"].as_array().map(Vec::len), Some(3));
-    assert!(page["metadata"]["remainingItemCount"].as_i64().is_some_and(|left| left >= 2), "{}", page["metadata"]);
+    assert!(
+        page["metadata"]["remainingItemCount"].as_i64().is_some_and(|left| left >= 2),
+        "{}",
+        page["metadata"]
+    );
     let token = page["metadata"]["continue"].as_str().unwrap_or_default();
-    let rest = k.ok(&format!("get --raw '/api/v1/namespaces/select/configmaps?limit=100&continue={token}'"));
+    let rest = k.ok(&format!(
+        "get --raw '/api/v1/namespaces/select/configmaps?limit=100&continue={token}'"
+    ));
     assert!(rest.contains("\"m4\"") && !rest.contains("\"m1\""), "{rest}");
 }
 
@@ -98,7 +140,14 @@ lastTimestamp: 2026-01-01T01:00:00Z
 source: {{component: test}}
 "));
     let text = k.ok("describe vm web");
-    for part in ["Name:         web", "Kind:         VirtualMachine", "Provider Ref:", "Size Gi B:       10", "Warning  Slow", "it takes long"] {
+    for part in [
+        "Name:         web",
+        "Kind:         VirtualMachine",
+        "Provider Ref:",
+        "Size Gi B:      10",
+        "Warning  Slow",
+        "it takes long",
+    ] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
     let events = table(&k.ok("get events --field-selector=involvedObject.name=web,type=Warning"));
@@ -117,17 +166,17 @@ source: {{component: test}}
     k.ok("create role reader --verb=get --resource=pods");
     k.ok("create service clusterip shop --tcp=80:80");
     for (line, parts) in [
-        ("pod one", &["Status:           Pending", "A:  B"][..]),
-        ("deploy shop", &["Replicas:               2 desired", "Image:        web:1"]),
-        ("secret login", &["user:  2 bytes"]),
-        ("pdb shop", &["Min available:  1"]),
-        ("sa robot", &["Name:                robot"]),
-        ("role reader", &["pods       []                 []              [get]"]),
-        ("ns describe", &["Status:       Active"]),
-        ("svc shop", &["TargetPort:        80/TCP"]),
+        ("pod one", &["Status: Pending", "A: B"][..]),
+        ("deploy shop", &["Replicas: 2 desired", "Image: web:1"]),
+        ("secret login", &["user: 2 bytes"]),
+        ("pdb shop", &["Min available: 1"]),
+        ("sa robot", &["Name: robot"]),
+        ("role reader", &["pods [] [] [get]"]),
+        ("ns describe", &["Status: Active"]),
+        ("svc shop", &["TargetPort: 80/TCP"]),
         ("cm -l nothing=here", &[]),
     ] {
-        let text = k.ok(&format!("describe {line}"));
+        let text = table(&k.ok(&format!("describe {line}"))).join("\n");
         for part in parts {
             assert!(text.contains(part), "describe {line}: {part:?} is not in {text}");
         }
@@ -138,17 +187,31 @@ source: {{component: test}}
 fn explain_knows_our_kinds_and_others() {
     let Some(k) = Place::new("explain") else { return };
     let text = k.ok("explain vm");
-    assert!(text.contains("GROUP:      infra.virtrigaud.io\nKIND:       VirtualMachine\nVERSION:    v1beta1\n"), "{text}");
+    assert!(
+        text.contains(
+            "GROUP:      infra.virtrigaud.io\nKIND:       VirtualMachine\nVERSION:    v1beta1\n"
+        ),
+        "{text}"
+    );
     assert!(text.contains("spec\t<Object> -required-"), "{text}");
     let text = k.ok("explain vm --recursive");
-    for field in ["  spec\t<Object> -required-", "    disks\t<[]Object>", "      sizeGiB\t<integer> -required-", "    powerState\t<string>\n    enum: On, Off, OffGraceful"] {
+    for field in [
+        "  spec\t<Object> -required-",
+        "    disks\t<[]Object>",
+        "      sizeGiB\t<integer> -required-",
+        "    powerState\t<string>\n    enum: On, Off, OffGraceful",
+    ] {
         assert!(text.contains(field), "{field:?} is not in {text}");
     }
     let text = k.ok("explain vmset.spec.replicas");
     assert!(text.contains("FIELD: replicas <integer>") && !text.contains("<empty>"), "{text}");
     assert!(k.ok("explain nodegroup.spec.bootstrap").contains("tokenSecretRef\t<Object>"));
     let text = k.ok("explain deployment.spec.template.spec.containers --recursive");
-    assert!(text.contains("FIELD: containers <[]Container>") && text.contains("    containerPort\t<integer> -required-"), "{text}");
+    assert!(
+        text.contains("FIELD: containers <[]Container>")
+            && text.contains("    containerPort\t<integer> -required-"),
+        "{text}"
+    );
     assert!(k.ok("explain pdb.spec").contains("minAvailable\t<IntOrString>"));
     assert!(k.ok("explain leases.spec.holderIdentity").contains("<string>"));
     assert!(k.fails(1, "explain vm.spec.nope").contains("field \"nope\" does not exist"));
@@ -172,20 +235,37 @@ fn discovery_lists_every_kind() {
     }
     let wide = k.ok("api-resources --api-group=infra.virtrigaud.io -o wide");
     assert!(
-        wide.lines().skip(1).all(|line| line.contains("delete,deletecollection,get,list,patch,create,update,watch") && line.contains("sutler")),
+        wide.lines().skip(1).all(|line| line
+            .contains("delete,deletecollection,get,list,patch,create,update,watch")
+            && line.contains("sutler")),
         "{wide}"
     );
     let cluster = k.ok("api-resources --namespaced=false -o name");
-    assert!(cluster.contains("autoscalerconfigs.autoscaler.vpsie.com\n") && !cluster.contains("virtualmachines"), "{cluster}");
+    assert!(
+        cluster.contains("autoscalerconfigs.autoscaler.vpsie.com\n")
+            && !cluster.contains("virtualmachines"),
+        "{cluster}"
+    );
     let ours = k.ok("api-resources --categories=sutler -o name");
     assert_eq!(ours.lines().count(), sutler_api::crds().len(), "{ours}");
     let versions = k.ok("api-versions");
-    for version in ["v1", "apps/v1", "infra.virtrigaud.io/v1beta1", "rbac.authorization.k8s.io/v1", "sutler.dev/v1alpha1"] {
+    for version in [
+        "v1",
+        "apps/v1",
+        "infra.virtrigaud.io/v1beta1",
+        "rbac.authorization.k8s.io/v1",
+        "sutler.dev/v1alpha1",
+    ] {
         assert!(versions.lines().any(|have| have == version), "{version} is not in {versions}");
     }
     // The older discovery, group by group, for clients that do not ask for the aggregated one.
-    let run = Run::from(k.kubectl("get --raw /apis/infra.virtrigaud.io/v1beta1").output().expect("it runs"));
-    assert!(run.out.contains("\"virtualmachines/status\"") && run.out.contains("\"vmsets/scale\""), "{run:?}");
+    let run = Run::from(
+        k.kubectl("get --raw /apis/infra.virtrigaud.io/v1beta1").output().expect("it runs"),
+    );
+    assert!(
+        run.out.contains("\"virtualmachines/status\"") && run.out.contains("\"vmsets/scale\""),
+        "{run:?}"
+    );
     let crd = k.json("get crd virtualmachines.infra.virtrigaud.io");
     assert_eq!(crd["spec"]["names"]["kind"], "VirtualMachine");
 
@@ -194,5 +274,8 @@ fn discovery_lists_every_kind() {
     assert_eq!(k.ok("get --raw /livez"), "ok");
     assert!(k.ok("version").contains("Server Version: v1.36."));
     assert!(k.ok("cluster-info").contains("is running at"));
-    assert_eq!(k.fails(1, "get --raw /nope"), "Error from server (NotFound): the server could not find the requested resource\n");
+    assert_eq!(
+        k.fails(1, "get --raw /nope"),
+        "Error from server (NotFound): the server could not find the requested resource\n"
+    );
 }

@@ -22,7 +22,6 @@ fn a_watch_sees_what_happens() {
     assert_eq!(header[..3], ["EVENT", "NAME", "PHASE"]);
     assert_eq!(event(&mut all), pair("ADDED", "web"));
     let mut front = k.start("get vm -w -l tier=front --output-watch-events --no-headers");
-    let mut one = k.start("get vm db -w --output-watch-events -o name");
     k.apply(&machine(k.namespace, "db"));
     assert_eq!(event(&mut all), pair("ADDED", "db"));
     k.ok("label vm db tier=front");
@@ -37,7 +36,6 @@ fn a_watch_sees_what_happens() {
     assert!(line.starts_with("MODIFIED") && line.contains("Running"), "{line}");
     k.ok("delete vm db");
     assert_eq!(event(&mut all), pair("DELETED", "db"));
-    drop(one.line());
 }
 
 #[test]
@@ -49,7 +47,9 @@ fn a_watch_of_many_kinds_and_versions() {
     k.apply(&config_map(k.namespace, "two", "a: b"));
     k.ok("delete cm one");
     // From a version on, as Table, as kubectl asks for it.
-    let path = format!("/api/v1/namespaces/watch-version/configmaps?watch=true&timeoutSeconds=1&resourceVersion={version}");
+    let path = format!(
+        "/api/v1/namespaces/watch-version/configmaps?watch=true&timeoutSeconds=1&resourceVersion={version}"
+    );
     let events = k.ok(&format!("get --raw '{path}'"));
     let types: Vec<_> = events
         .lines()

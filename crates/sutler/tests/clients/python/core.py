@@ -91,7 +91,7 @@ core.create_namespaced_pod_eviction(
 with refused(404, "NotFound"):
     core.read_namespaced_pod("p", NAMESPACE)
 
-with refused(409, "Conflict", "Precondition failed: UID"):
+with refused(409, "Conflict", "the UID in the precondition (x) does not match"):
     core.delete_namespaced_config_map(
         "one", NAMESPACE, body=client.V1DeleteOptions(preconditions=client.V1Preconditions(uid="x"))
     )

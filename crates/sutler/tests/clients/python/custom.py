@@ -45,7 +45,10 @@ patched = api.patch_namespaced_custom_object(
 )
 assert "powerState" not in patched["spec"] and patched["spec"]["tags"] == ["a"]
 patched = api.patch_namespaced_custom_object(
-    name="web", body=[{"op": "add", "path": "/spec/tags/-", "value": "b"}], **SUTLER_MACHINES
+    name="web",
+    body=[{"op": "add", "path": "/spec/tags/-", "value": "b"}],
+    _content_type="application/json-patch+json",
+    **SUTLER_MACHINES,
 )
 assert patched["spec"]["tags"] == ["a", "b"]
 

@@ -1,5 +1,7 @@
 """The dynamic client, which learns the kinds from discovery, and server-side apply."""
 
+import json
+
 from common import NAMESPACE, machine, refused
 from kubernetes import client, dynamic
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError, ResourceNotFoundError
@@ -23,8 +25,9 @@ try:
     machines.server_side_apply(body=second, namespace=NAMESPACE, field_manager="two")
     raise AssertionError("no conflict")
 except ConflictError as error:
-    assert b'conflict with \\"one\\": .spec.powerState' in error.body, error.body
-    assert b"FieldManagerConflict" in error.body, error.body
+    status = json.loads(error.body)
+    assert status["message"].endswith('conflict with "one": .spec.powerState'), status
+    assert status["details"]["causes"][0]["reason"] == "FieldManagerConflict", status
 machines.server_side_apply(
     body=second, namespace=NAMESPACE, field_manager="two", force_conflicts=True
 )
@@ -63,7 +66,7 @@ try:
     maps.get(name="m", namespace=NAMESPACE)
     raise AssertionError("deleted and there")
 except NotFoundError as error:
-    assert error.summary().startswith("404"), error.summary()
+    assert error.status == 404 and error.summary() == 'configmaps "m" not found', error
 with refused(415, "UnsupportedMediaType"):
     machines.patch(
         name="web",
