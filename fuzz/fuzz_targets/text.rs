@@ -36,7 +36,10 @@ fuzz_target!(|input: &str| {
         let again = Quantity::parse(&printed).expect("the canonical form can be read");
         assert_eq!(again.to_string(), printed);
         assert_eq!(again.signum(), quantity.signum(), "{input:?} -> {printed:?}");
-        assert_eq!(again.value(), quantity.value(), "{input:?} -> {printed:?}");
+        // Beyond 64 bits the API loses powers of a thousand when it prints, and so do we.
+        if quantity.value().is_some() {
+            assert_eq!(again.value(), quantity.value(), "{input:?} -> {printed:?}");
+        }
         let _ = (quantity.milli_value(), quantity.as_f64(), quantity.as_integer());
         let _ = (quantity.checked_add(&again), quantity.checked_sub(&again));
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sutler_apply::update::{Track, track};
 use sutler_kv::engine::{Action, Error, Expect, Write};
 
 use crate::{
@@ -71,6 +72,17 @@ async fn insert(
     mut wanted: Value,
 ) -> Result<(), ApiError> {
     strategy::shape(resource, &mut wanted)?;
+    let creation = Track {
+        old: None,
+        node: &resource.node,
+        manager: "kube-apiserver",
+        api_version: &resource.api_version,
+        subresource: "",
+        now: &inner.timestamp(),
+        reset: strategy::reset_fields(resource, ""),
+        zero: resource.zero.as_ref(),
+    };
+    track(&mut wanted, &creation);
     strategy::prepare_create(resource, &mut wanted, inner.ids.uid(), &inner.timestamp());
     let found = strategy::validate_create(resource, &wanted);
     if !found.errors.is_empty() {

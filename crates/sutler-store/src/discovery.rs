@@ -218,7 +218,7 @@ impl Sub {
 
     fn new_entry(&self, resource: &Resource) -> Value {
         let (group, version) = match self.group {
-            "" => (resource.group.as_str(), resource.version.as_str()),
+            "" => own_names(resource),
             group => (group, self.version),
         };
         json!({
@@ -226,6 +226,14 @@ impl Sub {
             "responseKind": {"group": group, "version": version, "kind": self.kind(resource)},
             "verbs": self.verbs,
         })
+    }
+}
+
+/// Group and version of a kind where the group is clear: built-in kinds leave them out.
+fn own_names(resource: &Resource) -> (&str, &str) {
+    match resource.custom() {
+        Some(_) => (&resource.group, &resource.version),
+        None => ("", ""),
     }
 }
 
@@ -259,11 +267,15 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
         .iter()
         .filter(|r| r.group == group && r.version == version)
         .map(|resource| {
-            let subs: Vec<Value> =
-                subresources(resource).iter().map(|sub| sub.new_entry(resource)).collect();
+            let mut subs = subresources(resource);
+            subs.sort_by_key(|sub| sub.name);
+            let subs: Vec<Value> = subs.iter().map(|sub| sub.new_entry(resource)).collect();
+            let (kind_group, kind_version) = own_names(resource);
+            let kind =
+                json!({"group": kind_group, "version": kind_version, "kind": resource.kind});
             let mut entry = json!({
                 "resource": resource.plural,
-                "responseKind": {"group": group, "version": version, "kind": resource.kind},
+                "responseKind": kind,
                 "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
                 "singularResource": resource.singular,
                 "verbs": verbs(resource),

@@ -24,6 +24,9 @@ use crate::{
     write::{self, Ctx, Outcome},
 };
 
+/// Names a request in logs, here and at the client.
+const AUDIT_ID: header::HeaderName = header::HeaderName::from_static("audit-id");
+
 /// Answers a request.
 pub(crate) async fn handle<B>(server: ApiServer, request: Request<B>) -> Response<Body>
 where
@@ -35,12 +38,25 @@ where
     let path = parts.uri.path().to_owned();
     let query = Query::parse(parts.uri.query());
     if is_public_path(&path) {
+        // Whoever shows credentials must have good ones, here too.
+        if parts.headers.contains_key(header::AUTHORIZATION)
+            && let Err(error) = identify(&inner, &parts).await
+        {
+            return refused(&error);
+        }
         return health(&inner, &path, &query);
     }
     let info = RequestInfo::parse(&parts.method, &path, &query);
     let begun = tokio::time::Instant::now();
     let response = answer(&inner, &parts, &info, &query, body).await;
     inner.metrics.answered(info.verb, response.status(), begun.elapsed());
+    let mut response = response;
+    if let Ok(id) = HeaderValue::from_str(&inner.ids.uid()) {
+        response.headers_mut().insert(AUDIT_ID, id);
+    }
+    if parts.method == Method::HEAD {
+        *response.body_mut() = Body::whole(Bytes::new());
+    }
     response
 }
 
@@ -141,8 +157,13 @@ async fn permit(
     let message = rbac::forbidden_message(&attributes, &decision.reason);
     let mut error = ApiError::plain(StatusCode::FORBIDDEN, "Forbidden", message);
     error.details =
-        Some(details([("name", &info.name), ("group", &info.group), ("kind", &info.resource)]));
+        Some(details([("name", asked_name(info)), ("group", &info.group), ("kind", &info.resource)]));
     Err(error)
+}
+
+/// The one object that a request is about, if it is about one.
+fn asked_name(info: &RequestInfo) -> &String {
+    if info.name.is_empty() { &info.selected } else { &info.name }
 }
 
 fn details(fields: [(&str, &String); 3]) -> Value {
@@ -158,7 +179,7 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> rbac::Attributes<'a>
         version: &info.version,
         subresource: &info.subresource,
         namespace: &info.namespace,
-        name: &info.name,
+        name: asked_name(info),
         path: &info.path,
         ..rbac::Attributes::resource(user, info.verb, &info.group, &info.resource)
     }
@@ -182,16 +203,36 @@ where
         let answer = reviews::answer(ctx, kind, &body).await?;
         return Ok(json_response(StatusCode::CREATED, &answer));
     }
-    let Some(resource) = ctx.inner.registry.find(&info.group, &info.version, &info.resource) else {
-        return Ok(page_not_found());
-    };
-    let placed = resource.namespaced || info.namespace.is_empty() || resource.is("", "namespaces");
-    if info.excess || !placed || !subresource::exists(resource, &info.subresource) {
+    if info.path.contains("//") {
         return Ok(page_not_found());
     }
+    let Some(resource) = ctx.inner.registry.find(&info.group, &info.version, &info.resource) else {
+        return Ok(nowhere(ctx));
+    };
+    let placed = resource.namespaced || info.namespace.is_empty() || resource.is("", "namespaces");
+    if info.excess || !placed {
+        return Ok(nowhere(ctx));
+    }
+    if !subresource::exists(resource, &info.subresource) {
+        let known = matches!(info.subresource.as_str(), "status" | "scale");
+        return match resource.custom() {
+            Some(_) if known => Err(ApiError::not_found(resource.gr(), &info.name)),
+            _ => Ok(nowhere(ctx)),
+        };
+    }
     // A namespaced object has no address without its namespace.
-    if resource.namespaced && info.namespace.is_empty() && !info.name.is_empty() {
-        return Ok(page_not_found());
+    let homeless = resource.namespaced && info.namespace.is_empty();
+    if homeless && (!info.name.is_empty() || matches!(info.verb, "create" | "deletecollection")) {
+        return Ok(nowhere(ctx));
+    }
+    if let Some(why) = bad_name(&info.name) {
+        return Err(ApiError::bad_request(format!(
+            "Name parameter invalid: {:?}: {why}",
+            info.name
+        )));
+    }
+    if matches!(info.verb, "update" | "patch") && info.name.is_empty() {
+        return Err(ApiError::method_not_allowed());
     }
     let form = negotiate::accept(ctx.headers)?;
     let verb_is_known = discovery::verbs(resource).contains(&info.verb);
@@ -210,6 +251,34 @@ where
             let outcome = write_request(ctx, resource, &body).await?;
             Ok(outcome_response(ctx, resource, form, outcome))
         }
+    }
+}
+
+/// An address that leads nowhere: within the built-in groups that is a `Status`.
+fn nowhere(ctx: &Ctx<'_>) -> Response<Body> {
+    let info = ctx.info;
+    let parts: Vec<&str> = info.path.split('/').filter(|p| !p.is_empty()).collect();
+    let group = match parts.as_slice() {
+        ["api", ..] => "",
+        ["apis", group, ..] => group,
+        _ => return page_not_found(),
+    };
+    let builtin = |r: &Arc<Resource>| r.builtin().is_some() && r.group == group;
+    if !ctx.inner.registry.iter().any(builtin) {
+        return page_not_found();
+    }
+    let message = "the server could not find the requested resource";
+    let mut error = ApiError::plain(StatusCode::NOT_FOUND, "NotFound", message);
+    error.details = Some(json!({}));
+    refused(&error)
+}
+
+/// Names that mean something in a path.
+fn bad_name(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        _ => None,
     }
 }
 
@@ -252,7 +321,7 @@ async fn get_response(
 ) -> Result<Response<Body>, ApiError> {
     if ctx.info.subresource == "scale" {
         let scale = write::scale::read(ctx, resource).await?;
-        let include = table::Include::parse(ctx.query.get("includeObject"));
+        let include = table::Include::parse(ctx.query.get("includeObject"))?;
         let answer = match form {
             Form::Plain => scale,
             Form::Partial => table::partial(&scale),
@@ -289,7 +358,7 @@ async fn list_response(
     let metadata = list::list_meta(&listed);
     let answer = match form {
         Form::Table => {
-            let include = table::Include::parse(ctx.query.get("includeObject"));
+            let include = table::Include::parse(ctx.query.get("includeObject"))?;
             table::of_objects(resource, metadata, objects.iter(), include, ctx.inner.clock.now())
         }
         _ => table::partial_list(metadata, objects.iter()),
@@ -320,6 +389,10 @@ fn outcome_response(
         Form::Partial => json_response(code, &table::partial(&object)),
         Form::Table => {
             let include = table::Include::parse(ctx.query.get("includeObject"));
+            let include = match include {
+                Ok(include) => include,
+                Err(error) => return refused(&error),
+            };
             let now = ctx.inner.clock.now();
             json_response(code, &table::of_object(resource, &object, include, now, true))
         }
@@ -352,7 +425,7 @@ async fn other_request(ctx: &Ctx<'_>, method: &Method) -> Result<Response<Body>,
         ["openapi", ..] => return Ok(openapi::answer(inner, &parts[1..], ctx.headers, ctx.query)),
         _ => None,
     };
-    Ok(found.map_or_else(page_not_found, |body| json_response(StatusCode::OK, &body)))
+    Ok(found.map_or_else(|| nowhere(ctx), |body| json_response(StatusCode::OK, &body)))
 }
 
 fn host(headers: &HeaderMap) -> &str {

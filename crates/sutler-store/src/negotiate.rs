@@ -74,6 +74,12 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
     }
 }
 
+/// As [`content_type`], in the letters that were sent.
+pub(crate) fn content_type_as_sent(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    value.split(';').next().unwrap_or_default().trim().to_owned()
+}
+
 /// A body that was understood.
 pub(crate) struct Decoded {
     pub(crate) value: Value,

@@ -108,7 +108,7 @@ impl WriteOptions {
 /// The one value of `dryRun` is `All`.
 pub(crate) fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> Result<bool, FieldError> {
     let mut dry = false;
-    for value in values.filter(|v| !v.is_empty()) {
+    for value in values {
         if value != "All" {
             return Err(FieldError {
                 kind: FieldErrorKind::NotSupported,

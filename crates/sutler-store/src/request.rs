@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
+use sutler_schema::selector::FieldSelector;
 
 use crate::status::ApiError;
 
@@ -29,6 +30,8 @@ pub struct RequestInfo {
     pub namespace: String,
     /// Object name.
     pub name: String,
+    /// The one name that a list's field selector asks for; rights are judged by it.
+    pub selected: String,
     /// More path than a resource has.
     pub excess: bool,
 }
@@ -70,6 +73,12 @@ impl RequestInfo {
             // No resource has these.
             _ => info.verb,
         };
+        if matches!(info.verb, "list" | "watch" | "deletecollection") && info.name.is_empty() {
+            let selector = query.get("fieldSelector").map(FieldSelector::parse);
+            let name = selector.and_then(Result::ok);
+            let name = name.as_ref().and_then(|s| s.exact("metadata.name"));
+            info.selected = name.unwrap_or_default().to_owned();
+        }
         info
     }
 
@@ -107,6 +116,13 @@ fn plain_verb(method: &Method) -> &'static str {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
+/// Whether every percent sign begins an escape; the real server drops pairs where one does not.
+fn escapes_are_whole(pair: &str) -> bool {
+    let bytes = pair.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    pair.match_indices('%').all(|(at, _)| digit(at + 1) && digit(at + 2))
+}
+
 impl Query {
     /// Takes a query apart.
     pub fn parse(text: Option<&str>) -> Self {
@@ -117,6 +133,7 @@ impl Query {
         let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         Self(
             pairs
+                .filter(|pair| escapes_are_whole(pair))
                 .map(|pair| {
                     let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
                     (decode(key), decode(value))
@@ -151,7 +168,8 @@ impl Query {
 
     /// A whole number.
     pub fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
-        let Some(text) = self.get(key) else { return Ok(None) };
+        let found = self.0.iter().find(|(k, _)| k == key);
+        let Some((_, text)) = found else { return Ok(None) };
         let number = text.parse().map_err(|error| {
             let why = why_no_number(&error);
             ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))

@@ -1,11 +1,13 @@
 //! Questions about oneself and others: who am I, may I, what may I.
 
 use serde_json::{Value, json};
+use sutler_apply::update::{Track, track};
 use sutler_builtin::{Kind, reviews};
 
 use crate::{
     auth::{User, rbac::Attributes},
     negotiate,
+    options::{OptionsKind, WriteOptions},
     status::ApiError,
     write::Ctx,
 };
@@ -25,10 +27,26 @@ pub(crate) async fn answer(
     if !review.is_object() {
         return Err(ApiError::bad_request(format!("the body must be a {}", kind.kind)));
     }
+    let sent = |key: &str| review[key].as_str().unwrap_or_default();
+    let (api_version, sent_kind) = (sent("apiVersion"), sent("kind"));
+    let other = !api_version.is_empty() && api_version != kind.api_version()
+        || !sent_kind.is_empty() && sent_kind != kind.kind;
+    if other {
+        let package = kind.group.split('.').next().unwrap_or_default();
+        return Err(ApiError::bad_request(format!(
+            "{sent_kind} in version {0:?} cannot be handled as a {1}: converting \
+             ({0}.{sent_kind}) to ({package}.{1}): unknown conversion",
+            api_version.rsplit('/').next().unwrap_or_default(),
+            kind.kind
+        )));
+    }
     review["apiVersion"] = kind.api_version().into();
     review["kind"] = kind.kind.into();
     if review.get("metadata").is_none() {
         review["metadata"] = json!({});
+    }
+    if kind.kind != "SelfSubjectReview" {
+        own(ctx, kind, &mut review)?;
     }
     match kind.kind {
         "SelfSubjectReview" => {
@@ -65,6 +83,26 @@ pub(crate) async fn answer(
         }
     }
     Ok(review)
+}
+
+/// Who asked owns the question, as with any object that is created.
+fn own(ctx: &Ctx<'_>, kind: &'static Kind, review: &mut Value) -> Result<(), ApiError> {
+    let options = WriteOptions::parse(OptionsKind::Create, ctx.query, ctx.headers)?;
+    let api_version = kind.api_version();
+    let node = kind.node();
+    let zero = sutler_apply::zero::object(&node, &api_version, kind.kind);
+    let creation = Track {
+        old: None,
+        node: &node,
+        manager: &options.manager,
+        api_version: &api_version,
+        subresource: "",
+        now: &ctx.inner.timestamp(),
+        reset: &[],
+        zero: Some(&zero),
+    };
+    track(review, &creation);
+    Ok(())
 }
 
 async fn decide(ctx: &Ctx<'_>, user: &User, review: &Value) -> Result<Value, ApiError> {

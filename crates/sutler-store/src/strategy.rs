@@ -108,7 +108,6 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value, uid: Strin
     }
     meta.insert("uid".into(), uid.into());
     meta.insert("creationTimestamp".into(), now.into());
-    meta.remove("generation");
     if resource.has_generation() {
         meta.insert("generation".into(), 1.into());
     }
@@ -161,6 +160,8 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: &str, new: &mut V
     }
     match &resource.flavor {
         Flavor::Custom(_) => prepare_custom_update(resource, subresource, new, old, generation),
+        // These change what they are for and nothing else.
+        Flavor::Builtin(_) if matches!(subresource, "binding" | "eviction") => {}
         Flavor::Builtin(kind) => {
             let subresource = (!subresource.is_empty()).then_some(subresource);
             if subresource.is_none() {
@@ -253,6 +254,7 @@ pub(crate) fn validate_update(
         Flavor::Builtin(_) if subresource == "binding" => {
             Outcome { errors: Vec::new(), warnings: Vec::new() }
         }
+        Flavor::Builtin(_) if matches!(subresource, "binding" | "eviction") => Outcome::default(),
         Flavor::Builtin(kind) => {
             let subresource = (!subresource.is_empty()).then_some(subresource);
             let errors = sutler_builtin::validate_update(kind, new, old, subresource);

@@ -14,6 +14,7 @@ use crate::{
     policy,
     read::get,
     registry::Resource,
+    request::Query,
     status::ApiError,
     write::{
         Ctx, Outcome,
@@ -55,6 +56,9 @@ async fn bind(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Ou
     let info = ctx.info;
     let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default();
     let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or_default();
+    if object::name(&binding) != info.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    }
     let mut errors = Vec::new();
     if !matches!(kind, "" | "Node") {
         let known = ["Node", "<empty>"];
@@ -76,6 +80,7 @@ async fn bind(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Ou
         options: &options,
         create: false,
         binding_version: false,
+        binding_uid: false,
     };
     run(ctx, &change, &mut |current| {
         let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
@@ -103,7 +108,11 @@ async fn bind(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Ou
             "lastTransitionTime": now,
         }));
         next["status"]["conditions"] = conditions.into();
-        Ok(Next::Tracked(next))
+        let annotations = binding.pointer("/metadata/annotations").and_then(Value::as_object);
+        for (key, value) in annotations.into_iter().flatten() {
+            next["metadata"]["annotations"][key.as_str()] = value.clone();
+        }
+        Ok(Next::Owned(next))
     })
     .await?;
     Ok(Outcome::success(StatusCode::CREATED, Value::Null))
@@ -125,6 +134,7 @@ async fn finalize(
         options: &options,
         create: false,
         binding_version: !object::meta_str(&sent, "resourceVersion").is_empty(),
+        binding_uid: false,
     };
     run(ctx, &change, &mut |current| {
         let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
@@ -143,8 +153,7 @@ const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disr
 async fn evict(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Outcome, ApiError> {
     let info = ctx.info;
     let eviction = negotiate::decode_object(ctx.headers, body)?.value;
-    let own = object::name(&eviction);
-    if !own.is_empty() && own != info.name {
+    if object::name(&eviction) != info.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let dry = crate::options::dry_run(ctx.query.all("dryRun")).unwrap_or(false)
@@ -158,9 +167,44 @@ async fn evict(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<O
         .await?
         .ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
     if !needs_budget(&pod) || spend(ctx, &pod, dry).await? {
+        if !dry {
+            mark_disrupted(ctx, resource).await?;
+        }
         delete::delete_one(ctx, resource, &info.namespace, &info.name, &delete_options).await?;
     }
     Ok(Outcome::success(StatusCode::CREATED, Value::Null))
+}
+
+/// Says on the pod why it ends.
+async fn mark_disrupted(ctx: &Ctx<'_>, resource: &Arc<Resource>) -> Result<(), ApiError> {
+    let info = ctx.info;
+    let options = WriteOptions::parse(OptionsKind::Create, &Query::default(), ctx.headers)?;
+    let now = ctx.inner.timestamp();
+    let change = Change {
+        resource,
+        namespace: &info.namespace,
+        name: &info.name,
+        subresource: "eviction",
+        options: &options,
+        create: false,
+        binding_version: false,
+        binding_uid: false,
+    };
+    run(ctx, &change, &mut |current| {
+        let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
+        let mut next = current.clone();
+        let conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let mut conditions: Vec<Value> =
+            conditions.into_iter().filter(|c| c["type"] != "DisruptionTarget").collect();
+        conditions.push(json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": now,
+        }));
+        next["status"]["conditions"] = conditions.into();
+        Ok(Next::Owned(next))
+    })
+    .await?;
+    Ok(())
 }
 
 /// A pod that is over, has not begun or is on its way out disturbs nobody by going.
@@ -195,7 +239,9 @@ async fn spend(ctx: &Ctx<'_>, pod: &Value, dry: bool) -> Result<bool, ApiError> 
         [] => return Ok(true),
         [one] => *one,
         _ => {
-            return Err(ApiError::internal(
+            return Err(ApiError::plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "",
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource \
                  does not support.",
             ));
@@ -233,6 +279,7 @@ async fn spend(ctx: &Ctx<'_>, pod: &Value, dry: bool) -> Result<bool, ApiError> 
         options: &options,
         create: false,
         binding_version: false,
+        binding_uid: false,
     };
     let refuse = |retry: u64, message: String| {
         let causes = json!([{"reason": "DisruptionBudget", "message": message}]);

@@ -170,8 +170,9 @@ fn namespace_held(c: &Case) {
     c.post(path, &with(cm("a"), "metadata.finalizers", json!(["a.b/c"]))).is(201);
     c.delete("ns/{ns}-2").is(200).has("/status/phase", "Terminating");
     c.until(&format!("{path}/a"), |reply| reply.at("/metadata/deletionTimestamp").is_string());
-    c.get("ns/{ns}-2")
-        .is(200)
+    // The controller says what it waits for.
+    let told = |reply: &Reply| reply.at("/status/conditions/4").is_object();
+    c.until("ns/{ns}-2", told)
         .has("/status/phase", "Terminating")
         .has("/spec/finalizers", json!(["kubernetes"]));
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{cm, deployment, pod, toy, with, without};
-use crate::case::Case;
+use crate::case::{Call, Case};
 use crate::suite::subject;
 
 subject!("subresource":
@@ -513,7 +513,7 @@ fn eviction_budget(c: &Case) {
     c.until("pdb/p", |reply| reply.at("/status/disruptionsAllowed") == 1);
     c.post("pod/a/eviction", &evict("a")).is(201);
     // The controller counts again in its own time, and the refusal tells its count.
-    c.until("pdb/p", |reply| {
+    c.until_call(&Call::new("GET", "pdb/p").quiet(), |reply| {
         reply.at("/status/currentHealthy") == 1 && reply.at("/status/disruptedPods").is_null()
     });
     let refused = c.post("pod/b/eviction", &evict("b")).refused(429, "TooManyRequests");

@@ -52,6 +52,7 @@ async fn round(system: &System) -> Result<(), ApiError> {
             options: &options,
             create: false,
             binding_version: false,
+            binding_uid: false,
         };
         let ctx = system.ctx();
         update::run(&ctx, &edit, &mut |current| {

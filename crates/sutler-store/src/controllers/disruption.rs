@@ -133,6 +133,7 @@ async fn count(system: &System, budget: &Value) -> Result<(), ApiError> {
         options: &options,
         create: false,
         binding_version: false,
+        binding_uid: false,
     };
     let ctx = system.ctx();
     update::run(&ctx, &edit, &mut |current| {

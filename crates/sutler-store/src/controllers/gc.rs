@@ -382,6 +382,7 @@ impl Collector {
             options: &options,
             create: false,
             binding_version: false,
+            binding_uid: false,
         };
         let ctx = self.system.ctx();
         update::run(&ctx, &edit, &mut |current| {

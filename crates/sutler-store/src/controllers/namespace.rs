@@ -286,6 +286,7 @@ async fn edit(
         options: &options,
         create: false,
         binding_version: false,
+        binding_uid: false,
     };
     let ctx = system.ctx();
     update::run(&ctx, &edit, &mut |current| {

@@ -87,6 +87,7 @@ async fn release(
         options: &options,
         create: false,
         binding_version: false,
+        binding_uid: false,
     };
     let ctx = system.ctx();
     update::run(&ctx, &edit, &mut |current| {

@@ -41,9 +41,12 @@ pub(crate) async fn find(
 fn check_version(ctx: &Ctx<'_>) -> Result<(), ApiError> {
     let Some(text) = ctx.query.get("resourceVersion") else { return Ok(()) };
     let asked: u64 = text.parse().map_err(|_| {
-        ApiError::bad_request(format!(
-            "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))
+        let code = http::StatusCode::INTERNAL_SERVER_ERROR;
+        let message = format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid \
+             syntax"
+        );
+        ApiError::plain(code, "", message)
     })?;
     let newest = ctx.inner.engine.version();
     if asked > newest {

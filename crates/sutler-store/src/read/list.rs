@@ -50,6 +50,7 @@ impl ListOptions {
     pub(crate) fn parse(query: &Query, resource: &Resource) -> Result<Self, ApiError> {
         validate(query)?;
         let limit = query.number("limit")?.unwrap_or(0);
+        query.number("timeoutSeconds")?;
         let mut limit = usize::try_from(limit).unwrap_or(0);
         let version = query.get("resourceVersion");
         let at = match query.get("continue") {
@@ -88,7 +89,8 @@ pub(crate) fn parse_version(text: &str) -> Result<Version, ApiError> {
     text.parse().map_err(|error| {
         let why = why_no_number(&error);
         ApiError::bad_request(format!(
-            "invalid resource version: strconv.ParseUint: parsing {text:?}: {why}"
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: \
+             parsing {text:?}: {why}"
         ))
     })
 }
@@ -288,8 +290,11 @@ fn head(
     remaining: Option<u64>,
 ) {
     let mut metadata = json!({"resourceVersion": version.to_string()});
-    if let Some(next) = next {
-        metadata["continue"] = next.into();
+    match next {
+        Some(next) => metadata["continue"] = next.into(),
+        // Lists of custom kinds always have the field.
+        None if resource.custom().is_some() => metadata["continue"] = "".into(),
+        None => {}
     }
     if let Some(remaining) = remaining {
         metadata["remainingItemCount"] = remaining.into();
@@ -350,7 +355,11 @@ impl Reader {
             }
             At::NotOlder(_) => (None, None),
             At::Exact(version) if *version > newest => {
-                return Err(ApiError::version_too_large(*version, newest));
+                let mut error = ApiError::version_too_large(*version, newest);
+                if let Some(details) = error.details.as_mut().and_then(Value::as_object_mut) {
+                    details.remove("retryAfterSeconds");
+                }
+                return Err(error);
             }
             At::Exact(version) => (None, Some(*version)),
             At::After { version, start } => {
@@ -426,12 +435,15 @@ impl Reader {
                 error.continue_token = Some(inconsistent_token(&self.prefix, key));
                 error
             }
-            None => ApiError::expired("The provided resource version is too old."),
+            None => {
+                ApiError::expired("The resourceVersion for the provided list is too old.")
+            }
         }
     }
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
 struct Token {
     v: String,
     rv: i64,
@@ -454,10 +466,15 @@ fn encode_token(prefix: &str, key: &str, rv: i64) -> String {
 
 fn decode_token(text: &str) -> Result<(Option<Version>, String), ApiError> {
     let bad = |why: &str| ApiError::bad_request(format!("invalid continue token: {why}"));
-    let bytes = URL_SAFE_NO_PAD
-        .decode(text)
-        .map_err(|_| bad("continue key is not valid: illegal base64 data"))?;
-    let token: Token = serde_json::from_slice(&bytes)
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| {
+        let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        let at = text.bytes().position(|b| !alphabet(b)).unwrap_or(text.len());
+        bad(&format!("continue key is not valid: illegal base64 data at input byte {at}"))
+    })?;
+    let value = sutler_schema::decode::json(&bytes)
+        .map_err(|e| bad(&format!("continue key is not valid: {e}")))?
+        .value;
+    let token: Token = serde_json::from_value(value)
         .map_err(|_| bad("continue key is not valid: it cannot be read"))?;
     if token.v != "meta.k8s.io/v1" {
         return Err(bad(&format!(
@@ -476,12 +493,14 @@ fn decode_token(text: &str) -> Result<(Option<Version>, String), ApiError> {
         ));
     }
     // The key is appended to the prefix that the path allows; it must not lead out of it.
-    let clean =
-        token.start.trim_end_matches('\0').split('/').all(|p| !matches!(p, "" | "." | ".."));
+    let path = token.start.trim_end_matches('\0');
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let clean = path.split('/').all(|p| !matches!(p, "" | "." | ".."));
     if !clean {
         return Err(bad(&format!("continue key is not valid: {}", token.start)));
     }
-    Ok((Version::try_from(token.rv).ok(), token.start))
+    let start = token.start.strip_prefix('/').map_or(token.start.clone(), str::to_owned);
+    Ok((Version::try_from(token.rv).ok(), start))
 }
 
 /// A page as `PartialObjectMetadataList` or another whole JSON document.
@@ -505,7 +524,7 @@ mod tests {
         let (version, start) = decode_token(&token("a/b/", "a/b/ns/x", 7)).unwrap();
         assert_eq!((version, start.as_str()), (Some(7), "ns/x\0"));
         assert_eq!(decode_token(&inconsistent_token("a/b/", "a/b/x")).unwrap().0, None);
-        for start in ["../secrets", "ns/../../x", "/x", ""] {
+        for start in ["../secrets", "ns/../../x", "//x", ""] {
             let token = json!({"v": "meta.k8s.io/v1", "rv": 1, "start": start}).to_string();
             assert!(decode_token(&URL_SAFE_NO_PAD.encode(token)).is_err(), "{start}");
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     object,
     registry::{Column, Flavor, Resource},
+    status::ApiError,
     time,
 };
 
@@ -19,11 +20,15 @@ pub(crate) enum Include {
 }
 
 impl Include {
-    pub(crate) fn parse(text: Option<&str>) -> Self {
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, ApiError> {
         match text {
-            Some("None") => Self::None,
-            Some("Object") => Self::Object,
-            _ => Self::Metadata,
+            Some("None") => Ok(Self::None),
+            Some("Object") => Ok(Self::Object),
+            None | Some("Metadata") => Ok(Self::Metadata),
+            Some(other) => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: \
+                 must be 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }

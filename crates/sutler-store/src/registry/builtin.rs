@@ -1,6 +1,8 @@
 //! Resources from the table of built-in kinds.
 
+use serde_json::{Value, json};
 use sutler_builtin::{Kind, Role, Subresource, kinds};
+use sutler_schema::node::Node;
 
 use super::{Flavor, Resource, Scale, prefix};
 use crate::codec;
@@ -28,13 +30,27 @@ fn resource(kind: &'static Kind) -> Resource {
         status: kind.has(Subresource::Status),
         scale: kind.has(Subresource::Scale).then(scale),
         create_on_update: creates_on_update(kind),
-        unconditional_update: true,
+        unconditional_update: !kind.is("coordination.k8s.io", "Lease"),
         converted: kind.stored_as.is_some(),
-        zero: Some(sutler_apply::zero::object(&node, &api_version, kind.kind)),
+        zero: Some(zero(kind, &node, &api_version)),
         flavor: Flavor::Builtin(kind),
         api_version,
         node,
     }
+}
+
+/// What an object of a kind holds before anybody sets it: what the decoder makes of nothing.
+fn zero(kind: &'static Kind, node: &Node, api_version: &str) -> Value {
+    let mut zero = sutler_apply::zero::object(node, api_version, kind.kind);
+    let nothing = json!({"apiVersion": api_version, "kind": kind.kind, "metadata": {}});
+    let decoded = sutler_builtin::decode(kind.storage(), nothing).unwrap_or_default();
+    let (Value::Object(fields), Some(map)) = (decoded, zero.as_object_mut()) else { return zero };
+    for (key, value) in fields {
+        if key != "metadata" {
+            map.entry(key).or_insert(value);
+        }
+    }
+    zero
 }
 
 fn scale() -> Scale {
@@ -53,6 +69,7 @@ fn creates_on_update(kind: &Kind) -> bool {
             (kind.group, kind.kind),
             ("", "Event")
                 | ("events.k8s.io", "Event")
+                | ("", "Service")
                 | ("coordination.k8s.io", "Lease")
                 | ("rbac.authorization.k8s.io", _)
         )

@@ -149,9 +149,7 @@ fn columns(version: &Value) -> Result<Vec<Column>, JsonPathError> {
         .map(|column| {
             let (name, path) = (text(column, "name"), text(column, "jsonPath"));
             let mut description = text(column, "description");
-            if description.is_empty() && path == ".metadata.creationTimestamp" {
-                description = AGE.into();
-            } else if description.is_empty() {
+            if description.is_empty() {
                 description =
                     format!("Custom resource definition column (in JSONPath format): {path}");
             }

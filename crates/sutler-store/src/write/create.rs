@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 use sutler_apply::update::{Track, track};
 use sutler_kv::engine::{Action, Error, Expect, Write};
+use sutler_schema::meta::finalizer_warnings;
 
 use super::{Ctx, Outcome, guard};
 use crate::{codec, object, options::WriteOptions, registry::Resource, status::ApiError, strategy};
@@ -24,9 +25,11 @@ pub(crate) async fn create(
 ) -> Result<Outcome, ApiError> {
     place(ctx, resource, &mut object)?;
     if !object::meta_str(&object, "resourceVersion").is_empty() {
-        return Err(ApiError::bad_request(
-            "resourceVersion should not be set on objects to be created",
-        ));
+        let message = "resourceVersion should not be set on objects to be created";
+        return Err(ApiError::plain(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        object::set_meta(&mut object, field, None);
     }
     track(
         &mut object,
@@ -75,6 +78,7 @@ pub(crate) async fn insert(
         if !found.errors.is_empty() {
             return Err(ApiError::invalid(resource.gk(), &name, &found.errors));
         }
+        ctx.warn(finalizer_warnings(&object["metadata"], None));
         let key = resource.key(&namespace, &name);
         let stored = codec::encode(&object)?;
         if options.dry_run {
@@ -118,8 +122,15 @@ pub(crate) async fn insert(
                 );
                 return Err(error);
             }
-            Err(Error::Conflict { .. }) => {
-                return Err(ApiError::already_exists(resource.gr(), &name));
+            Err(Error::Conflict { found, .. }) => {
+                let mut error = ApiError::already_exists(resource.gr(), &name);
+                let deleting = found.is_some_and(|record| {
+                    codec::glance(&record.value).is_ok_and(|g| g.metadata.deleting.is_some())
+                });
+                if deleting {
+                    error.message = format!("object is being deleted: {}", error.message);
+                }
+                return Err(error);
             }
             Err(error) => return Err(error.into()),
         }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use sutler_kv::engine::{Action, Error, Expect, Record, Write};
 use sutler_schema::error::{FieldError, FieldErrorKind};
 
-use super::{Ctx, Outcome, guard};
+use super::{Ctx, Outcome, decode::not_registered, guard};
 use crate::{
     codec, negotiate, object,
     options::dry_run,
-    read::{list, select::Selection},
+    read::list,
     registry::Resource,
     status::{ApiError, GroupResource},
     time,
@@ -52,7 +52,14 @@ impl DeleteOptions {
         let given = if body.is_empty() {
             from_query(ctx)?
         } else {
-            negotiate::decode_object(ctx.headers, body)?.value
+            let read = |error: ApiError| match error.code {
+                400 => ApiError::bad_request(format!(
+                    "couldn't get version/kind; json parse error: {}",
+                    error.message
+                )),
+                _ => error,
+            };
+            negotiate::decode_object(ctx.headers, body).map_err(read)?.value
         };
         Self::of(&given)
     }
@@ -61,18 +68,14 @@ impl DeleteOptions {
     pub(crate) fn of(given: &Value) -> Result<Self, ApiError> {
         let kind = given["kind"].as_str().unwrap_or_default();
         if !matches!(kind, "" | "DeleteOptions") {
-            return Err(ApiError::bad_request(format!(
-                "expected DeleteOptions, got {} {kind}",
-                given["apiVersion"].as_str().unwrap_or_default()
-            )));
+            let api_version = given["apiVersion"].as_str().unwrap_or_default();
+            return Err(ApiError::bad_request(not_registered(api_version, kind)));
         }
         // A field of the wrong type must not pass for one that is absent: the object would go.
         let types = sutler_builtin::lookup("", "v1", "DeleteOptions").filter(|_| !given.is_null());
         if let Some(types) = types {
             sutler_builtin::decode(types, given.clone()).map_err(|e| {
-                ApiError::bad_request(format!(
-                    "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {e}"
-                ))
+                ApiError::bad_request(e.to_string())
             })?;
         }
         let mut errors = Vec::new();
@@ -88,11 +91,13 @@ impl DeleteOptions {
             Some("Background") => Some(Policy::Background),
             Some("Foreground") => Some(Policy::Foreground),
             Some(other) => {
-                errors.push(FieldError::not_supported(
-                    "propagationPolicy",
-                    other,
-                    &["Background", "Foreground", "Orphan", "nil"],
-                ));
+                errors.push(FieldError {
+                    kind: FieldErrorKind::NotSupported,
+                    field: "propagationPolicy".into(),
+                    bad_value: Some(other.into()),
+                    detail: "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+                        .into(),
+                });
                 None
             }
         };
@@ -185,30 +190,28 @@ async fn attempt(
     mark_finalizers(&mut new, options);
     let held = object::finalizers(&new).next().is_some() || guard::holds(resource, &new);
     let stays = held || grace > 0;
-    if stays {
-        mark_deleting(inner, &mut new, &old, grace);
+    if stays || guard::is_graceful(resource) {
+        mark_deleting(inner, resource, &mut new, &old, grace);
         guard::mark_terminating(resource, &mut new);
     }
     let code =
         if stays && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
     if options.dry_run {
-        return Ok(Some(if stays { answer(code, new) } else { success(resource, &old) }));
+        return Ok(Some(if stays { answer(code, new) } else { success(resource, &new) }));
     }
     if stays && new == old {
         return Ok(Some(answer(code, old)));
     }
     let stored = codec::encode(&new)?;
-    let action = if stays { Action::Put(stored) } else { Action::Delete(stored) };
+    // What watchers see of a removed object is its last stored state.
+    let action = if stays { Action::Put(stored) } else { Action::Delete(record.value.clone()) };
     let write =
         Write { key: key.clone(), expect: Expect::At(record.version), action, also: Vec::new() };
     match inner.engine.write(write).await {
         Ok(version) => {
             guard::after_write(inner, resource);
-            if !stays {
-                return Ok(Some(success(resource, &old)));
-            }
             object::set_meta(&mut new, "resourceVersion", Some(version.to_string().into()));
-            Ok(Some(answer(code, new)))
+            Ok(Some(if stays { answer(code, new) } else { success(resource, &new) }))
         }
         Err(Error::Conflict { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -284,7 +287,13 @@ fn mark_finalizers(new: &mut Value, options: &DeleteOptions) {
     }
 }
 
-fn mark_deleting(inner: &crate::server::Inner, new: &mut Value, old: &Value, grace: i64) {
+fn mark_deleting(
+    inner: &crate::server::Inner,
+    resource: &Resource,
+    new: &mut Value,
+    old: &Value,
+    grace: i64,
+) {
     if object::is_deleting(old) {
         let before = old.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
         // A second delete can only make the wait shorter.
@@ -298,7 +307,10 @@ fn mark_deleting(inner: &crate::server::Inner, new: &mut Value, old: &Value, gra
     let grace_time = std::time::Duration::from_secs(seconds);
     let when = inner.clock.now() + grace_time;
     object::set_meta(new, "deletionTimestamp", Some(time::rfc3339(when).into()));
-    object::set_meta(new, "deletionGracePeriodSeconds", Some(grace.into()));
+    // Namespaces end when they are empty; no time is set for that.
+    if !resource.is("", "namespaces") {
+        object::set_meta(new, "deletionGracePeriodSeconds", Some(grace.into()));
+    }
     if new.pointer("/metadata/generation").is_some() {
         let generation = object::generation(new) + 1;
         object::set_meta(new, "generation", Some(generation.into()));
@@ -312,34 +324,23 @@ pub(crate) async fn delete_collection(
     body: &[u8],
 ) -> Result<Outcome, ApiError> {
     let options = DeleteOptions::parse(ctx, body)?;
-    let selection = Selection::parse(ctx.query, resource)?;
-    let mut after = None;
-    let mut version = None;
-    let mut items = Vec::new();
-    loop {
-        let page =
-            list::page(ctx.inner, resource, &ctx.info.namespace, after, 500, version).await?;
-        version = Some(page.version);
-        after = page.records.last().map(|r| r.key.to_string());
-        for record in &page.records {
-            let object = resource.decode(record)?;
-            if !selection.matches(resource, &object) {
-                continue;
-            }
-            let namespace = object::namespace(&object);
-            match delete_one(ctx, resource, namespace, object::name(&object), &options).await {
-                Ok(_) => items.push(object),
-                Err(error) if error.code == 404 => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if page.remaining == 0 {
-            break;
+    let listed = list::collect(ctx, resource, &list::ListOptions::parse(ctx.query, resource)?).await?;
+    let mut items = Vec::with_capacity(listed.records.len());
+    for record in &listed.records {
+        let object = resource.decode(record)?;
+        let (namespace, name) = (object::namespace(&object), object::name(&object));
+        match delete_one(ctx, resource, namespace, name, &options).await {
+            Ok(_) => items.push(object),
+            Err(error) if error.code == 404 => {}
+            Err(error) => return Err(error),
         }
     }
+    let mut metadata = list::list_meta(&listed);
+    if resource.custom().is_some() && metadata.get("continue").is_none() {
+        metadata["continue"] = "".into();
+    }
     let mut object = json!({
-        "apiVersion": resource.api_version, "kind": resource.list_kind,
-        "metadata": {"resourceVersion": version.unwrap_or_default().to_string()},
+        "apiVersion": resource.api_version, "kind": resource.list_kind, "metadata": metadata,
         "items": items,
     });
     if resource.builtin().is_some() {

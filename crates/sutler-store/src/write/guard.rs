@@ -81,6 +81,11 @@ pub(crate) fn grace_period(resource: &Resource, old: &Value, asked: Option<i64>)
     asked.or(own).unwrap_or(30).max(0)
 }
 
+/// Whether a kind's deletion is a process, and its answer shows that.
+pub(crate) fn is_graceful(resource: &Resource) -> bool {
+    resource.is("", "pods")
+}
+
 /// Whether an object is held by something other than `metadata.finalizers`.
 pub(crate) fn holds(resource: &Resource, object: &Value) -> bool {
     resource.is("", "namespaces")

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sutler_apply::{apply, patch};
+use sutler_schema::error::FieldError;
 
 use super::{
     Ctx, Outcome,
-    update::{Change, Next, run},
+    decode::{not_registered, wrong_kind},
+    update::{Change, Next, run, undeterminable},
 };
 use crate::{
     negotiate::{self, Decoded},
     object,
     options::{OptionsKind, WriteOptions},
     registry::Resource,
-    status::ApiError,
+    status::{ApiError, GroupResource},
     strategy::{self, FieldValidation},
 };
 
@@ -38,13 +40,14 @@ pub(crate) async fn patch(
     resource: &Arc<Resource>,
     body: &[u8],
 ) -> Result<Outcome, ApiError> {
-    let kind = patch_kind(resource, &negotiate::content_type(ctx.headers))?;
+    let kind = patch_kind(resource, &negotiate::content_type_as_sent(ctx.headers))?;
     let apply = kind == PatchKind::Apply;
     let options = WriteOptions::parse(OptionsKind::Patch { apply }, ctx.query, ctx.headers)?;
     if apply {
         return apply_patch(ctx, resource, body, &options).await;
     }
-    let Decoded { value: patch, findings } = negotiate::from_json(body)?;
+    let Decoded { value: patch, findings } = negotiate::from_json(body)
+        .map_err(|e| ApiError::bad_request(format!("error decoding patch: {}", e.message)))?;
     let info = ctx.info;
     let change = Change {
         resource,
@@ -54,12 +57,15 @@ pub(crate) async fn patch(
         options: &options,
         create: false,
         binding_version: sets_version(kind, &patch),
+        binding_uid: false,
     };
     run(ctx, &change, &mut |current| {
         let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
         let mut new = patched(kind, resource, current, &patch)?;
-        check_names(resource, &new)?;
-        super::shape(ctx, resource, &options, &mut new, findings.clone())?;
+        check_names(ctx, resource, &mut new)?;
+        let sent = new.clone();
+        super::shape(ctx, resource, &options, &mut new, findings.clone())
+            .map_err(|error| unfit(&sent, error))?;
         let new = if resource.converted { sutler_builtin::event_from_v1(new) } else { new };
         Ok(Next::Tracked(new))
     })
@@ -73,7 +79,11 @@ fn patch_kind(resource: &Resource, content_type: &str) -> Result<PatchKind, ApiE
         APPLY => Ok(PatchKind::Apply),
         STRATEGIC if resource.builtin().is_some() => Ok(PatchKind::Strategic),
         _ if resource.builtin().is_some() => {
-            Err(ApiError::unsupported_media_type(&[JSON, MERGE, STRATEGIC, APPLY].join(", ")))
+            let code = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            let message = "415: Unsupported Media Type";
+            let mut error = ApiError::plain(code, "UnsupportedMediaType", message);
+            error.details = Some(serde_json::json!({}));
+            Err(error)
         }
         _ => Err(ApiError::unsupported_media_type(&[JSON, MERGE, APPLY].join(", "))),
     }
@@ -116,7 +126,11 @@ pub(super) fn refusal(error: &patch::PatchError) -> ApiError {
     let text = error.message();
     match error {
         patch::PatchError::BadRequest(_) => ApiError::bad_request(text),
-        patch::PatchError::Unprocessable(_) => ApiError::unprocessable(text),
+        patch::PatchError::Unprocessable(_) => {
+            let mut error = ApiError::unprocessable(text);
+            error.details = Some(serde_json::json!({}));
+            error
+        }
         patch::PatchError::TooLarge(_) => {
             ApiError::plain(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text)
         }
@@ -126,22 +140,64 @@ pub(super) fn refusal(error: &patch::PatchError) -> ApiError {
     }
 }
 
-/// A patch cannot turn an object into one of another kind.
-fn check_names(resource: &Resource, new: &Value) -> Result<(), ApiError> {
+/// What a patch makes of an object does not fit its type.
+fn unfit(patched: &Value, error: ApiError) -> ApiError {
+    if error.code != 400 {
+        return error;
+    }
+    let why = match error.message.split_once(" cannot be handled as a ") {
+        Some((_, rest)) => rest.split_once(": ").map_or(rest, |(_, why)| why).to_owned(),
+        None => error.message,
+    };
+    let error = FieldError::invalid("patch", patched.to_string(), why);
+    ApiError::invalid(GroupResource { group: "", resource: "" }, "", &[error])
+}
+
+/// A patch cannot turn an object into another one, nor into one of another kind.
+fn check_names(ctx: &Ctx<'_>, resource: &Resource, new: &mut Value) -> Result<(), ApiError> {
+    let info = ctx.info;
+    if let (true, Some(map)) = (resource.builtin().is_some(), new.as_object_mut()) {
+        for (key, own) in [("apiVersion", &resource.api_version), ("kind", &resource.kind)] {
+            map.entry(key).or_insert_with(|| own.clone().into());
+        }
+    }
     let text = |key: &str| new.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if api_version == resource.api_version && kind == resource.kind {
-        return Ok(());
+    if resource.custom().is_some() {
+        if kind.is_empty() {
+            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{new}'")));
+        }
+        if api_version == resource.api_version && kind != resource.kind {
+            return Err(wrong_kind(resource, kind, object::name(new)));
+        }
     }
-    if kind.is_empty() {
-        return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{new}'")));
+    if api_version != resource.api_version || kind != resource.kind {
+        let why = not_registered(api_version, kind);
+        return Err(unfit(new, ApiError::bad_request(why)));
     }
-    Err(ApiError::bad_request(format!(
-        "{kind} in version {:?} cannot be handled as a {}: no kind {kind:?} is registered for \
-         version {api_version:?}",
-        api_version.rsplit('/').next().unwrap_or_default(),
-        resource.kind,
-    )))
+    match object::name(new) {
+        "" => return Err(undeterminable(&info.name)),
+        name if name != info.name => {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                info.name
+            )));
+        }
+        _ => {}
+    }
+    if resource.namespaced {
+        match object::namespace(new) {
+            "" => object::set_meta(new, "namespace", Some(info.namespace.clone().into())),
+            namespace if namespace != info.namespace => {
+                return Err(ApiError::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on \
+                     the request",
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 async fn apply_patch(
@@ -151,13 +207,19 @@ async fn apply_patch(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     let info = ctx.info;
-    let Decoded { value: mut config, findings } = negotiate::from_yaml(body)
-        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {}", e.message)))?;
+    let Decoded { value: mut config, findings } = negotiate::from_yaml(body).map_err(|e| {
+        let why = format!("error decoding YAML: error converting YAML to JSON: {}", e.message);
+        ApiError::bad_request(why)
+    })?;
     if options.validation == FieldValidation::Strict && !findings.is_empty() {
         return Err(ApiError::bad_request(format!(
-            "error strict decoding YAML: {}",
+            "error strict decoding YAML: error converting YAML to JSON: {}",
             findings.join(", ")
         )));
+    }
+    if options.validation == FieldValidation::Warn {
+        let lines = findings.iter().flat_map(|f| f.lines()).map(str::trim);
+        ctx.warn(lines.filter(|l| l.starts_with("line ")).map(str::to_owned));
     }
     check_config(ctx, resource, &mut config)?;
     if resource.converted {
@@ -171,6 +233,7 @@ async fn apply_patch(
         options,
         create: info.subresource.is_empty(),
         binding_version: !object::meta_str(&config, "resourceVersion").is_empty(),
+        binding_uid: false,
     };
     let now = ctx.inner.timestamp();
     run(ctx, &change, &mut |current| {
@@ -187,7 +250,16 @@ async fn apply_patch(
             zero: resource.zero.as_ref(),
         };
         let mut new = apply::apply(&request).map_err(|e| apply_refusal(&e))?;
-        if !resource.converted {
+        if object::name(&new).is_empty() {
+            return Err(undeterminable(&info.name));
+        }
+        if resource.namespaced && object::namespace(&new).is_empty() {
+            object::set_meta(&mut new, "namespace", Some(info.namespace.clone().into()));
+        }
+        if resource.custom().is_some() {
+            // Apply fits the object to its type; what it leaves null is for validation to judge.
+            sutler_schema::defaults::apply_defaults(&mut new, &resource.node);
+        } else if !resource.converted {
             super::shape(ctx, resource, options, &mut new, Vec::new())?;
         }
         Ok(Next::Owned(new))
@@ -197,39 +269,40 @@ async fn apply_patch(
 
 fn check_config(ctx: &Ctx<'_>, resource: &Resource, config: &mut Value) -> Result<(), ApiError> {
     let info = ctx.info;
+    if config.is_null() {
+        *config = serde_json::json!({});
+    }
     if !config.is_object() {
-        return Err(ApiError::bad_request("error decoding YAML: the patch must be an object"));
+        let kind = if config.is_array() { "array" } else { "string" };
+        return Err(ApiError::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal {kind} into Go value of type map[string]interface {{}}"
+        )));
     }
     let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
-    if text("kind").is_empty() {
-        return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{config}'")));
-    }
-    if text("apiVersion") != resource.api_version || text("kind") != resource.kind {
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if api_version != resource.api_version || kind != resource.kind {
+        let slash = if api_version.contains('/') { "" } else { "/" };
         return Err(ApiError::bad_request(format!(
-            "invalid object type: {}, Kind={}",
-            text("apiVersion"),
-            text("kind")
+            "invalid object type: {slash}{api_version}, Kind={kind}"
         )));
     }
-    let name = object::name(config);
-    if name.is_empty() {
-        object::set_meta(config, "name", Some(info.name.clone().into()));
-    } else if name != info.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            info.name
-        )));
-    }
-    if resource.namespaced {
-        let namespace = object::namespace(config);
-        if namespace.is_empty() {
-            object::set_meta(config, "namespace", Some(info.namespace.clone().into()));
-        } else if namespace != info.namespace {
-            return Err(ApiError::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the \
-                 request",
-            ));
+    match object::name(config) {
+        // What is there has a name, and a new object must bring it.
+        "" => {}
+        name if name != info.name => {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                info.name
+            )));
         }
+        _ => {}
+    }
+    let namespace = object::namespace(config);
+    if resource.namespaced && !namespace.is_empty() && namespace != info.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }

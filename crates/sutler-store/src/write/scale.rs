@@ -28,6 +28,11 @@ use crate::{
 pub(crate) async fn read(ctx: &Ctx<'_>, resource: &Arc<Resource>) -> Result<Value, ApiError> {
     let object = get::object(ctx, resource).await?;
     let scale = paths(resource)?;
+    if resource.custom().is_some() && at(&object, &scale.spec_replicas).is_none() {
+        let path = scale.spec_replicas.join(".");
+        let why = format!("the spec replicas field \".{path}\" does not exist");
+        return Err(ApiError::internal(why));
+    }
     Ok(view(resource, scale, &object))
 }
 
@@ -41,6 +46,12 @@ pub(crate) async fn write(
     let scale = paths(resource)?;
     let kind = if patching { OptionsKind::Patch { apply: false } } else { OptionsKind::Update };
     let content_type = negotiate::content_type(ctx.headers);
+    if resource.custom().is_some() && content_type == "application/strategic-merge-patch+json" {
+        return Err(ApiError::unsupported_media_type(
+            "application/json-patch+json, application/merge-patch+json, \
+             application/apply-patch+yaml",
+        ));
+    }
     let apply = patching && content_type == "application/apply-patch+yaml";
     let kind = if apply { OptionsKind::Patch { apply: true } } else { kind };
     let options = WriteOptions::parse(kind, ctx.query, ctx.headers)?;
@@ -58,6 +69,7 @@ pub(crate) async fn write(
         options: &options,
         create: false,
         binding_version: !patching && !object::meta_str(&sent, "resourceVersion").is_empty(),
+        binding_uid: false,
     };
     let now = ctx.inner.timestamp();
     let write = ScaleWrite { resource, scale, options: &options, now: &now };

@@ -6,9 +6,12 @@ use http::StatusCode;
 use serde_json::Value;
 use sutler_apply::update::{Track, is_noop_besides_timestamps, track};
 use sutler_kv::engine::{Action, Error, Expect, Record, Write};
+use sutler_schema::meta::finalizer_warnings;
 
 use super::{Ctx, Outcome, create, guard};
-use crate::{codec, object, options::WriteOptions, registry::Resource, status::ApiError, strategy};
+use crate::{
+    auth::rbac::{Attributes, forbidden_cause},
+codec, object, options::WriteOptions, registry::Resource, status::ApiError, strategy};
 
 /// How often a change that can be computed anew is, when others write in between. Each loss means
 /// that somebody else made progress.
@@ -33,6 +36,8 @@ pub(crate) struct Change<'a> {
     pub(crate) create: bool,
     /// Whether a version in the new state was the client's (and is then binding).
     pub(crate) binding_version: bool,
+    /// Whether a uid in the new state is a condition, and not a change of it.
+    pub(crate) binding_uid: bool,
 }
 
 /// `PUT`: replaces the object by `new`, which has been shaped.
@@ -44,7 +49,7 @@ pub(crate) async fn update(
 ) -> Result<Outcome, ApiError> {
     let info = ctx.info;
     place(ctx, resource, &mut new)?;
-    let versioned = !object::meta_str(&new, "resourceVersion").is_empty();
+    let versioned = !matches!(object::meta_str(&new, "resourceVersion"), "" | "0");
     let change = Change {
         resource,
         namespace: &info.namespace,
@@ -53,6 +58,7 @@ pub(crate) async fn update(
         options,
         create: resource.create_on_update && info.subresource.is_empty(),
         binding_version: versioned,
+        binding_uid: true,
     };
     run(ctx, &change, &mut |current| {
         if current.is_some() && !versioned && !resource.unconditional_update {
@@ -62,22 +68,11 @@ pub(crate) async fn update(
                 bad_value: Some(0.into()),
                 detail: "must be specified for an update".into(),
             };
-            let mut error = ApiError::invalid(resource.gk(), &info.name, &[error]);
-            // The real server prints this one number in hexadecimal.
-            hexadecimal_zero(&mut error);
-            return Err(error);
+            return Err(ApiError::invalid(resource.gr(), &info.name, &[error]));
         }
         Ok(Next::Tracked(new.clone()))
     })
     .await
-}
-
-fn hexadecimal_zero(error: &mut ApiError) {
-    error.message = error.message.replace("Invalid value: 0:", "Invalid value: 0x0:");
-    if let Some(cause) = error.details.as_mut().and_then(|d| d["causes"].get_mut(0)) {
-        let text = cause["message"].as_str().unwrap_or_default();
-        cause["message"] = text.replace("Invalid value: 0:", "Invalid value: 0x0:").into();
-    }
 }
 
 /// The body must agree with the path.
@@ -85,7 +80,7 @@ fn place(ctx: &Ctx<'_>, resource: &Resource, new: &mut Value) -> Result<(), ApiE
     let info = ctx.info;
     let name = object::name(new);
     if name.is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
+        return Err(undeterminable(&info.name));
     }
     if name != info.name {
         return Err(ApiError::bad_request(format!(
@@ -107,6 +102,13 @@ fn place(ctx: &Ctx<'_>, resource: &Resource, new: &mut Value) -> Result<(), ApiE
         object::set_meta(new, "namespace", None);
     }
     Ok(())
+}
+
+/// An object without a name, sent to an address with one.
+pub(crate) fn undeterminable(name: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 /// Computes the next state of an object from its current one and commits it, anew when somebody
@@ -161,7 +163,7 @@ async fn attempt(
         Next::Tracked(new) => (new, true),
         Next::Owned(new) => (new, false),
     };
-    check_preconditions(resource, name, &new, &old)?;
+    check_preconditions(change, &new, &old)?;
     // What names no version is about the one that is there.
     object::set_meta(&mut new, "resourceVersion", Some(record.version.to_string().into()));
     if tracked {
@@ -186,6 +188,7 @@ async fn attempt(
         return Err(ApiError::invalid(resource.gk(), name, &found.errors));
     }
     ctx.warn(found.warnings);
+    ctx.warn(finalizer_warnings(&new["metadata"], Some(&old["metadata"])));
     if is_noop_besides_timestamps(&old, &new) {
         return Ok(Attempt::Done(Outcome::ok(old)));
     }
@@ -203,6 +206,8 @@ async fn attempt(
     match inner.engine.write(write).await {
         Ok(version) => {
             guard::after_write(inner, resource);
+            // What its last finalizer let go is answered as it was.
+            let version = if gone { record.version } else { version };
             let wire = if resource.converted {
                 None
             } else {
@@ -220,34 +225,57 @@ async fn attempt(
 }
 
 /// A version or uid in the new state is a condition on the current one.
-fn check_preconditions(
-    resource: &Resource,
-    name: &str,
-    new: &Value,
-    old: &Value,
-) -> Result<(), ApiError> {
+fn check_preconditions(change: &Change<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
+    let Change { resource, name, .. } = *change;
     let uid = object::uid(new);
-    if !uid.is_empty() && uid != object::uid(old) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            object::uid(old)
-        );
-        return Err(ApiError::conflict(resource.gr(), name, &why));
+    if change.binding_uid && !uid.is_empty() && uid != object::uid(old) {
+        return Err(uid_conflict(change, uid, object::uid(old)));
     }
     let asked = object::meta_str(new, "resourceVersion");
     if !asked.is_empty() && asked != "0" && asked != object::meta_str(old, "resourceVersion") {
         if asked.parse::<u64>().is_err() {
-            let error = sutler_schema::error::FieldError {
-                kind: sutler_schema::error::FieldErrorKind::Invalid,
-                field: "metadata.resourceVersion".into(),
-                bad_value: Some(asked.into()),
-                detail: format!("strconv.ParseUint: parsing {asked:?}: invalid syntax"),
-            };
-            return Err(ApiError::invalid(resource.gk(), name, &[error]));
+            let message = format!("strconv.ParseUint: parsing {asked:?}: invalid syntax");
+            return Err(ApiError::plain(StatusCode::INTERNAL_SERVER_ERROR, "", message));
         }
         return Err(ApiError::modified(resource.gr(), name));
     }
     Ok(())
+}
+
+/// The uid that a write is for is not that of the object.
+pub(crate) fn uid_conflict(change: &Change<'_>, asked: &str, found: &str) -> ApiError {
+    let Change { resource, namespace, name, .. } = *change;
+    let group = if resource.group.is_empty() || resource.builtin().is_some() {
+        String::new()
+    } else {
+        format!("{}/", resource.group)
+    };
+    let place = if resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{place}, \
+         ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: \
+         {asked}, UID in object meta: {found}",
+        resource.plural
+    );
+    ApiError::conflict(resource.gr(), name, &why)
+}
+
+/// Creating takes the right to create, also for those who may patch.
+async fn may_create(ctx: &Ctx<'_>, resource: &Resource) -> Result<(), ApiError> {
+    let info = ctx.info;
+    let policy = ctx.inner.policy.get(ctx.inner).await?;
+    let attributes = Attributes {
+        version: &info.version,
+        namespace: &info.namespace,
+        name: &info.name,
+        ..Attributes::resource(ctx.user, "create", &resource.group, &resource.plural)
+    };
+    let decision = policy.1.authorize(&attributes);
+    if decision.allowed {
+        return Ok(());
+    }
+    let why = forbidden_cause(&attributes, &decision.reason);
+    Err(ApiError::forbidden(resource.gr(), &info.name, &why))
 }
 
 async fn create_instead(
@@ -256,11 +284,9 @@ async fn create_instead(
     next: Next,
 ) -> Result<Outcome, ApiError> {
     let Change { resource, name, options, .. } = *change;
+    may_create(ctx, resource).await?;
     match next {
         Next::Tracked(mut object) => {
-            if !object::meta_str(&object, "resourceVersion").is_empty() {
-                return Err(ApiError::not_found(resource.gr(), name));
-            }
             if !object::uid(&object).is_empty() {
                 let uid = object::uid(&object);
                 let why = format!(

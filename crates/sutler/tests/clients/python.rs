@@ -53,8 +53,7 @@ async fn versions_that_are_gone() {
     };
     Api::all(embedded.client()).create(&PostParams::default(), &namespace).await.unwrap();
     let kubeconfig = embedded.listen(&place.path("")).await;
-    let mut script =
-        command.env("KUBECONFIG", kubeconfig).stdin(Stdio::piped()).spawn().unwrap();
+    let mut script = command.env("KUBECONFIG", kubeconfig).stdin(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(script.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();

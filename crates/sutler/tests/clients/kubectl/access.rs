@@ -82,8 +82,7 @@ fn reconcile_adds_what_a_role_lacks() {
     let Some(k) = Place::new("reconcile") else { return };
     let role = |verbs: &str| {
         format!(
-            "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{name: some, namespace: reconcile}}\nrules: [{{apiGroups: ['']
-, resources: [pods], verbs: [{verbs}]}}]\n"
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{name: some, namespace: reconcile}}\nrules: [{{apiGroups: [''], resources: [pods], verbs: [{verbs}]}}]\n"
         )
     };
     assert_eq!(k.feed("auth reconcile -f -", &role("get")).code, 0);

@@ -112,12 +112,14 @@ deployment.apps/shop serverside-applied
     k.ok(&format!("apply --server-side --field-manager=one --force-conflicts -f {file}"));
     assert_eq!(k.json("get cm shop")["data"], json!({"one": "3"}));
     let machine = k.json("get vm shop --show-managed-fields");
-    let managers: Vec<_> = machine["metadata"]["managedFields"]
+    let mut managers: Vec<_> = machine["metadata"]["managedFields"]
         .as_array()
         .into_iter()
         .flatten()
         .map(|entry| (entry["manager"].as_str(), entry["operation"].as_str()))
         .collect();
+    // They are in the order of their times, which may be one.
+    managers.sort_unstable();
     assert_eq!(managers, [(Some("one"), Some("Apply")), (Some("two"), Some("Apply"))]);
     assert_eq!(machine["spec"].get("tags"), None);
     let containers = k.ok("get deploy shop -o jsonpath={.spec.template.spec.containers[*].name}");

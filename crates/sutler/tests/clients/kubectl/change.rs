@@ -143,16 +143,8 @@ fn scale_of_ours_and_of_a_deployment() {
     assert_eq!(scale["kind"], "Scale");
     assert_eq!(scale["spec"]["replicas"], 1);
     assert_eq!(table(&k.ok("get vmset web --subresource=scale"))[0], "NAME DESIRED AVAILABLE AGE");
-    assert_eq!(
-        table(&k.ok("get deploy shop --subresource=scale"))[1],
-        "shop 5 0 0s".replace("0s", &age(&k))
-    );
-}
-
-/// The age that kubectl shows for the Deployment, which grows while the test runs.
-fn age(k: &Place) -> String {
     let shown = table(&k.ok("get deploy shop --subresource=scale"));
-    shown[1].rsplit(' ').next().unwrap_or_default().to_owned()
+    assert!(shown[1].starts_with("shop 5 0 "), "{shown:?}");
 }
 
 #[test]

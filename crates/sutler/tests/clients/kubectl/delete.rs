@@ -179,5 +179,7 @@ spec:
     assert_eq!(k.json("get node drain-2")["spec"]["taints"][0]["key"], "dedicated");
     let shown = k.ok("get node drain-2");
     assert!(shown.contains("SchedulingDisabled"), "{shown}");
+    // No kubelet ends them.
+    k.ok("delete pods --all --grace-period=0 --force");
     k.ok("delete node drain-1 drain-2");
 }

@@ -96,7 +96,7 @@ with refused(409, "Conflict", "the UID in the precondition (x) does not match"):
         "one", NAMESPACE, body=client.V1DeleteOptions(preconditions=client.V1Preconditions(uid="x"))
     )
 status = core.delete_namespaced_config_map("one", NAMESPACE)
-assert status.status == "Success" and status.details.uid == made.metadata.uid, status
+assert status["status"] == "Success" and status["details"]["uid"] == made.metadata.uid, status
 for name in ("x1", "x2", "y1"):
     core.create_namespaced_config_map(
         NAMESPACE, client.V1ConfigMap(metadata=meta(name=name, labels={"of": name[0]}))
