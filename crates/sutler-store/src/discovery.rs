@@ -268,11 +268,12 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
         .filter(|r| r.group == group && r.version == version)
         .map(|resource| {
             let mut subs = subresources(resource);
-            subs.sort_by_key(|sub| sub.name);
+            if resource.builtin().is_some() {
+                subs.sort_by_key(|sub| sub.name);
+            }
             let subs: Vec<Value> = subs.iter().map(|sub| sub.new_entry(resource)).collect();
             let (kind_group, kind_version) = own_names(resource);
-            let kind =
-                json!({"group": kind_group, "version": kind_version, "kind": resource.kind});
+            let kind = json!({"group": kind_group, "version": kind_version, "kind": resource.kind});
             let mut entry = json!({
                 "resource": resource.plural,
                 "responseKind": kind,

@@ -88,7 +88,11 @@ where
         headers: &parts.headers,
         warnings: Mutex::new(Vec::new()),
     };
-    let answered = if info.is_resource {
+    let answered = if info.path.starts_with("//") {
+        Ok(page_not_found())
+    } else if info.path.contains("//") {
+        Ok(nowhere(&ctx))
+    } else if info.is_resource {
         resource_request(&ctx, &parts.method, body).await
     } else {
         other_request(&ctx, &parts.method).await
@@ -156,8 +160,11 @@ async fn permit(
     }
     let message = rbac::forbidden_message(&attributes, &decision.reason);
     let mut error = ApiError::plain(StatusCode::FORBIDDEN, "Forbidden", message);
-    error.details =
-        Some(details([("name", asked_name(info)), ("group", &info.group), ("kind", &info.resource)]));
+    error.details = Some(details([
+        ("name", asked_name(info)),
+        ("group", &info.group),
+        ("kind", &info.resource),
+    ]));
     Err(error)
 }
 
@@ -203,9 +210,6 @@ where
         let answer = reviews::answer(ctx, kind, &body).await?;
         return Ok(json_response(StatusCode::CREATED, &answer));
     }
-    if info.path.contains("//") {
-        return Ok(page_not_found());
-    }
     let Some(resource) = ctx.inner.registry.find(&info.group, &info.version, &info.resource) else {
         return Ok(nowhere(ctx));
     };
@@ -214,16 +218,24 @@ where
         return Ok(nowhere(ctx));
     }
     if !subresource::exists(resource, &info.subresource) {
-        let known = matches!(info.subresource.as_str(), "status" | "scale");
         return match resource.custom() {
-            Some(_) if known => Err(ApiError::not_found(resource.gr(), &info.name)),
-            _ => Ok(nowhere(ctx)),
+            Some(_) => Err(ApiError::not_found(resource.gr(), &info.name)),
+            None => Ok(nowhere(ctx)),
         };
     }
     // A namespaced object has no address without its namespace.
     let homeless = resource.namespaced && info.namespace.is_empty();
-    if homeless && (!info.name.is_empty() || matches!(info.verb, "create" | "deletecollection")) {
+    if homeless && !info.name.is_empty() {
         return Ok(nowhere(ctx));
+    }
+    if homeless && matches!(info.verb, "create" | "deletecollection") {
+        return match resource.custom() {
+            Some(_) => Ok(page_not_found()),
+            None => Err(ApiError::method_not_allowed()),
+        };
+    }
+    if *method == Method::HEAD {
+        return Err(ApiError::method_not_allowed());
     }
     if let Some(why) = bad_name(&info.name) {
         return Err(ApiError::bad_request(format!(
@@ -234,7 +246,16 @@ where
     if matches!(info.verb, "update" | "patch") && info.name.is_empty() {
         return Err(ApiError::method_not_allowed());
     }
-    let form = negotiate::accept(ctx.headers)?;
+    let form = negotiate::accept(ctx.headers).map_err(|error| {
+        if resource.custom().is_some() || !matches!(info.verb, "get" | "list") {
+            return error;
+        }
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, \
+                       application/yaml, application/vnd.kubernetes.protobuf";
+        let mut error = ApiError::plain(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message);
+        error.details = Some(json!({}));
+        error
+    })?;
     let verb_is_known = discovery::verbs(resource).contains(&info.verb);
     if info.subresource.is_empty() && !verb_is_known {
         return Err(ApiError::method_not_allowed());
@@ -310,6 +331,14 @@ async fn write_request(
         ("delete", "") => write::delete::delete(ctx, resource, body).await,
         ("deletecollection", "") => write::delete::delete_collection(ctx, resource, body).await,
         (_, "") => Err(ApiError::method_not_allowed()),
+        ("delete", _) if resource.custom().is_some() => {
+            let message =
+                format!("delete is not supported on resources of kind \"{}\"", resource.gr());
+            let code = StatusCode::METHOD_NOT_ALLOWED;
+            let mut error = ApiError::plain(code, "MethodNotAllowed", message);
+            error.details = Some(json!({"group": resource.group, "kind": resource.plural}));
+            Err(error)
+        }
         _ => subresource::write(ctx, resource, body).await,
     }
 }
@@ -400,7 +429,7 @@ fn outcome_response(
 }
 
 async fn other_request(ctx: &Ctx<'_>, method: &Method) -> Result<Response<Body>, ApiError> {
-    if !matches!(*method, Method::GET | Method::HEAD) {
+    if *method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
     let inner = ctx.inner;

@@ -65,9 +65,7 @@ impl RequestInfo {
             Method::PATCH => "patch",
             Method::DELETE if info.name.is_empty() => "deletecollection",
             Method::DELETE => "delete",
-            Method::GET | Method::HEAD if query.flag("watch") && info.subresource.is_empty() => {
-                "watch"
-            }
+            Method::GET | Method::HEAD if query.flag("watch") && info.name.is_empty() => "watch",
             Method::GET | Method::HEAD if info.name.is_empty() => "list",
             Method::GET | Method::HEAD => "get",
             // No resource has these.

@@ -126,13 +126,12 @@ async fn decide(ctx: &Ctx<'_>, user: &User, review: &Value) -> Result<Value, Api
             text(review, "/spec/nonResourceAttributes/path"),
         ),
         _ => {
-            let kind = review["kind"].as_str().unwrap_or_default();
             let error = sutler_schema::error::FieldError::invalid(
                 "spec.resourceAttributes",
                 Value::Null,
                 "exactly one of nonResourceAttributes or resourceAttributes must be specified",
             );
-            let gk = crate::status::GroupResource { group: "authorization.k8s.io", resource: kind };
+            let gk = crate::status::GroupResource { group: "authorization.k8s.io", resource: "" };
             return Err(ApiError::invalid(gk, "", &[error]));
         }
     };

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use sutler_schema::{
     defaults,
-    error::{FieldError, FieldErrorKind},
+    error::FieldError,
     meta::{self, NameKind},
     prune,
     validate::{Around, Outcome},
@@ -263,30 +263,91 @@ pub(crate) fn validate_update(
     }
 }
 
-/// The numbers that a scale subresource shows must be sensible wherever they are written.
+/// What a scale subresource shows must be sensible wherever it is written.
 fn validate_scale(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let Some(scale) = &resource.scale else { return Vec::new() };
     let mut errors = Vec::new();
     for path in [&scale.spec_replicas, &scale.status_replicas] {
-        let Some(value) = at(object, path) else { continue };
-        let Some(number) = value.as_i64() else { continue };
-        if number < 0 {
-            errors.push(FieldError {
-                kind: FieldErrorKind::Invalid,
-                field: format!(".{}", path.join(".")),
-                bad_value: Some(value.clone()),
-                detail: "should be a non-negative integer".into(),
-            });
-        } else if number > i64::from(i32::MAX) {
-            errors.push(FieldError {
-                kind: FieldErrorKind::Invalid,
-                field: format!(".{}", path.join(".")),
-                bad_value: Some(value.clone()),
-                detail: format!("should be less than or equal to {}", i32::MAX),
-            });
+        let invalid = |bad: Value, detail: String| {
+            FieldError::invalid(format!(".{}", path.join(".")), bad, detail)
+        };
+        match accessed(object, path, "int64", Value::is_i64) {
+            Err(why) => errors.push(invalid(0.into(), why)),
+            Ok(None) => {}
+            Ok(Some(value)) => match value.as_i64().unwrap_or_default() {
+                ..0 => {
+                    errors.push(invalid(value.clone(), "should be a non-negative integer".into()))
+                }
+                number if number > i64::from(i32::MAX) => errors.push(invalid(
+                    value.clone(),
+                    format!("should be less than or equal to {}", i32::MAX),
+                )),
+                _ => {}
+            },
         }
     }
+    if let Some(path) = &scale.selector
+        && let Err(why) = accessed(object, path, "string", Value::is_string)
+    {
+        errors.push(FieldError::invalid(format!(".{}", path.join(".")), "", why));
+    }
     errors
+}
+
+/// The value at a path; why not, in the words of the real server, if something on the way is not
+/// what it should be.
+fn accessed<'v>(
+    object: &'v Value,
+    path: &[String],
+    wanted: &str,
+    fits: fn(&Value) -> bool,
+) -> Result<Option<&'v Value>, String> {
+    let refuse = |path: &[String], value: &Value, wanted: &str| {
+        format!(
+            ".{} accessor error: {} is of the type {}, expected {wanted}",
+            path.join("."),
+            go_value(value),
+            go_type(value)
+        )
+    };
+    let mut at = object;
+    for (n, field) in path.iter().enumerate() {
+        let Some(map) = at.as_object() else {
+            return Err(refuse(&path[..=n], at, "map[string]interface{}"));
+        };
+        let Some(next) = map.get(field) else { return Ok(None) };
+        at = next;
+    }
+    if fits(at) { Ok(Some(at)) } else { Err(refuse(path, at, wanted)) }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as Go prints it by default.
+fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" "))
+        }
+        Value::Object(map) => {
+            let fields: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+    }
 }
 
 /// The value at a path of fields.

@@ -435,9 +435,7 @@ impl Reader {
                 error.continue_token = Some(inconsistent_token(&self.prefix, key));
                 error
             }
-            None => {
-                ApiError::expired("The resourceVersion for the provided list is too old.")
-            }
+            None => ApiError::expired("The resourceVersion for the provided list is too old."),
         }
     }
 }

@@ -43,7 +43,12 @@ pub(crate) fn open(ctx: &Ctx<'_>, resource: &Arc<Resource>, form: Form) -> Resul
     let changes = inner.engine.subscribe(resource.topic());
     let newest = inner.engine.version();
     let initial = ctx.query.flag("sendInitialEvents");
-    let asked = ctx.query.get("resourceVersion").map(parse_version).transpose()?.unwrap_or(0);
+    let asked = ctx.query.get("resourceVersion").map(parse_version).transpose();
+    let asked = asked.map_err(|error| {
+        let message = error.message.trim_start_matches("invalid resource version: ");
+        ApiError::plain(http::StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    })?;
+    let asked = asked.unwrap_or(0);
     let phase = if ctx.query.has("sendInitialEvents") {
         if asked > newest {
             return Err(ApiError::version_too_large(asked, newest));
@@ -348,9 +353,6 @@ impl Watcher {
         let mut metadata = json!({"resourceVersion": version.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-        }
-        if resource.builtin().is_some() {
-            metadata["creationTimestamp"] = Value::Null;
         }
         let object = match self.form {
             Form::Table => json!({

@@ -42,6 +42,10 @@ fn resource(kind: &'static Kind) -> Resource {
 /// What an object of a kind holds before anybody sets it: what the decoder makes of nothing.
 fn zero(kind: &'static Kind, node: &Node, api_version: &str) -> Value {
     let mut zero = sutler_apply::zero::object(node, api_version, kind.kind);
+    // Of the kinds here, only events write out times that nobody has set.
+    if kind.kind != "Event" {
+        return zero;
+    }
     let nothing = json!({"apiVersion": api_version, "kind": kind.kind, "metadata": {}});
     let decoded = sutler_builtin::decode(kind.storage(), nothing).unwrap_or_default();
     let (Value::Object(fields), Some(map)) = (decoded, zero.as_object_mut()) else { return zero };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use sutler_apply::update::{Track, track};
-use sutler_kv::engine::{Action, Error, Expect, Write};
+use sutler_kv::engine::{Action, Error, Expect, Record, Write};
 use sutler_schema::meta::finalizer_warnings;
 
 use super::{Ctx, Outcome, guard};
@@ -24,7 +24,7 @@ pub(crate) async fn create(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     place(ctx, resource, &mut object)?;
-    if !object::meta_str(&object, "resourceVersion").is_empty() {
+    if !matches!(object::meta_str(&object, "resourceVersion"), "" | "0") {
         let message = "resourceVersion should not be set on objects to be created";
         return Err(ApiError::plain(StatusCode::INTERNAL_SERVER_ERROR, "", message));
     }
@@ -82,8 +82,8 @@ pub(crate) async fn insert(
         let key = resource.key(&namespace, &name);
         let stored = codec::encode(&object)?;
         if options.dry_run {
-            if inner.engine.get(&key).await?.is_some() {
-                return Err(ApiError::already_exists(resource.gr(), &name));
+            if let Some(found) = inner.engine.get(&key).await? {
+                return Err(taken(resource, &name, Some(&found)));
             }
             return Ok(Outcome { code: StatusCode::CREATED, object, wire: None, status: false });
         }
@@ -123,18 +123,23 @@ pub(crate) async fn insert(
                 return Err(error);
             }
             Err(Error::Conflict { found, .. }) => {
-                let mut error = ApiError::already_exists(resource.gr(), &name);
-                let deleting = found.is_some_and(|record| {
-                    codec::glance(&record.value).is_ok_and(|g| g.metadata.deleting.is_some())
-                });
-                if deleting {
-                    error.message = format!("object is being deleted: {}", error.message);
-                }
-                return Err(error);
+                return Err(taken(resource, &name, found.as_ref()));
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The name is taken, perhaps by an object that is on its way out.
+fn taken(resource: &Resource, name: &str, found: Option<&Record>) -> ApiError {
+    let mut error = ApiError::already_exists(resource.gr(), name);
+    let deleting = found.is_some_and(|record| {
+        codec::glance(&record.value).is_ok_and(|g| g.metadata.deleting.is_some())
+    });
+    if deleting {
+        error.message = format!("object is being deleted: {}", error.message);
+    }
+    error
 }
 
 /// Puts the object where the path says, or refuses when it says otherwise itself.

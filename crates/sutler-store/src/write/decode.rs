@@ -140,8 +140,9 @@ pub(crate) fn mismatch(
 ) -> ApiError {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let single = kind.strip_suffix("List").unwrap_or(kind);
-    let known = ctx.inner.registry.find_kind(api_version, single).is_some_and(|r| r.builtin().is_some())
-        || (api_version == "v1" && kind == "List");
+    let known =
+        ctx.inner.registry.find_kind(api_version, single).is_some_and(|r| r.builtin().is_some())
+            || (api_version == "v1" && kind == "List");
     let why = if known {
         let package = |group: &str| match group {
             "" | "events.k8s.io" => "core".to_owned(),

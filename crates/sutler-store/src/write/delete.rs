@@ -74,9 +74,8 @@ impl DeleteOptions {
         // A field of the wrong type must not pass for one that is absent: the object would go.
         let types = sutler_builtin::lookup("", "v1", "DeleteOptions").filter(|_| !given.is_null());
         if let Some(types) = types {
-            sutler_builtin::decode(types, given.clone()).map_err(|e| {
-                ApiError::bad_request(e.to_string())
-            })?;
+            sutler_builtin::decode(types, given.clone())
+                .map_err(|e| ApiError::bad_request(e.to_string()))?;
         }
         let mut errors = Vec::new();
         let dry = given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -245,6 +244,15 @@ fn check_preconditions(
     // The real server names the kind here, not the resource.
     let conflict = |why: &str| Err(ApiError::conflict(resource.gk(), name, why));
     let found = object::uid(old);
+    // Namespaces have a delete of their own, and words of their own.
+    if resource.is("", "namespaces")
+        && let Some(asked) = options.uid.as_ref().filter(|asked| *asked != found)
+    {
+        let why = format!(
+            "Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
+        );
+        return Err(ApiError::conflict(resource.gr(), name, &why));
+    }
     if let Some(asked) = options.uid.as_ref().filter(|asked| *asked != found) {
         return conflict(&format!(
             "the UID in the precondition ({asked}) does not match the UID in record ({found}). The \
@@ -324,7 +332,8 @@ pub(crate) async fn delete_collection(
     body: &[u8],
 ) -> Result<Outcome, ApiError> {
     let options = DeleteOptions::parse(ctx, body)?;
-    let listed = list::collect(ctx, resource, &list::ListOptions::parse(ctx.query, resource)?).await?;
+    let listed =
+        list::collect(ctx, resource, &list::ListOptions::parse(ctx.query, resource)?).await?;
     let mut items = Vec::with_capacity(listed.records.len());
     for record in &listed.records {
         let object = resource.decode(record)?;

@@ -46,8 +46,11 @@ pub(crate) async fn patch(
     if apply {
         return apply_patch(ctx, resource, body, &options).await;
     }
-    let Decoded { value: patch, findings } = negotiate::from_json(body)
-        .map_err(|e| ApiError::bad_request(format!("error decoding patch: {}", e.message)))?;
+    let Decoded { value: patch, findings } =
+        negotiate::from_json(body).map_err(|e| match kind {
+            PatchKind::Strategic => e,
+            _ => ApiError::bad_request(format!("error decoding patch: {}", e.message)),
+        })?;
     let info = ctx.info;
     let change = Change {
         resource,

@@ -11,7 +11,12 @@ use sutler_schema::meta::finalizer_warnings;
 use super::{Ctx, Outcome, create, guard};
 use crate::{
     auth::rbac::{Attributes, forbidden_cause},
-codec, object, options::WriteOptions, registry::Resource, status::ApiError, strategy};
+    codec, object,
+    options::WriteOptions,
+    registry::Resource,
+    status::ApiError,
+    strategy,
+};
 
 /// How often a change that can be computed anew is, when others write in between. Each loss means
 /// that somebody else made progress.
@@ -289,10 +294,7 @@ async fn create_instead(
         Next::Tracked(mut object) => {
             if !object::uid(&object).is_empty() {
                 let uid = object::uid(&object);
-                let why = format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: "
-                );
-                return Err(ApiError::conflict(resource.gr(), name, &why));
+                return Err(uid_conflict(change, uid, ""));
             }
             object::set_meta(&mut object, "resourceVersion", None);
             create::create(ctx, resource, object, options).await

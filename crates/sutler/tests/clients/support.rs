@@ -6,7 +6,7 @@ use std::{
     io::{BufRead as _, BufReader, Read, Write as _},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+    process::{Child, ChildStdout, Command, Output, Stdio},
     sync::OnceLock,
 };
 
@@ -37,7 +37,8 @@ const PATIENCE: &str = "60";
 /// The server of this process.
 struct Server {
     kubeconfig: PathBuf,
-    _input: Option<ChildStdin>,
+    /// Ends when this process does, with its standard input.
+    _supervisor: Option<Child>,
     /// It writes on: a pipe without a reader would end it.
     _output: Option<BufReader<ChildStdout>>,
 }
@@ -45,7 +46,7 @@ struct Server {
 impl Server {
     fn start() -> Self {
         if let Some(kubeconfig) = std::env::var_os("SUTLER_TEST_KUBECONFIG") {
-            return Self { kubeconfig: kubeconfig.into(), _input: None, _output: None };
+            return Self { kubeconfig: kubeconfig.into(), _supervisor: None, _output: None };
         }
         let folder = tempfile::Builder::new().prefix("sutler-clients-").tempdir().unwrap().keep();
         let data = folder.join("data");
@@ -68,7 +69,7 @@ impl Server {
         assert!(line.starts_with(READY), "the server did not start: {line:?}\n{}", log());
         Self {
             kubeconfig: data.join("admin.kubeconfig"),
-            _input: shell.stdin.take(),
+            _supervisor: Some(shell),
             _output: Some(output),
         }
     }

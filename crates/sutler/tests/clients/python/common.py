@@ -8,7 +8,7 @@ from kubernetes import client, config
 
 NAMESPACE = sys.argv[1]
 GROUP, VERSION, PLURAL = "infra.virtrigaud.io", "v1beta1", "virtualmachines"
-SUTLER_MACHINES = {"group": GROUP, "version": VERSION, "namespace": NAMESPACE, "plural": PLURAL}
+MACHINES = {"group": GROUP, "version": VERSION, "namespace": NAMESPACE, "plural": PLURAL}
 
 config.load_kube_config()
 

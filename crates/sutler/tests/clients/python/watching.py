@@ -2,7 +2,7 @@
 
 import json
 
-from common import NAMESPACE, SUTLER_MACHINES, machine, refused
+from common import NAMESPACE, MACHINES, machine, refused
 from kubernetes import client, watch
 
 core = client.CoreV1Api()
@@ -47,18 +47,18 @@ seen, version = events(version, 1)
 assert seen == [("ADDED", "c")], seen
 
 watcher = watch.Watch()
-custom.create_namespaced_custom_object(body=machine("web"), **SUTLER_MACHINES)
+custom.create_namespaced_custom_object(body=machine("web"), **MACHINES)
 for event in watcher.stream(
-    custom.list_namespaced_custom_object, timeout_seconds=30, **SUTLER_MACHINES
+    custom.list_namespaced_custom_object, timeout_seconds=30, **MACHINES
 ):
     assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "web")
-    custom.delete_namespaced_custom_object(name="web", **SUTLER_MACHINES)
+    custom.delete_namespaced_custom_object(name="web", **MACHINES)
     break
 for event in watcher.stream(
     custom.list_namespaced_custom_object,
     timeout_seconds=30,
     resource_version=event["object"]["metadata"]["resourceVersion"],
-    **SUTLER_MACHINES,
+    **MACHINES,
 ):
     assert event["type"] == "DELETED", event
     break
