@@ -1,6 +1,6 @@
 //! Operation sequences made from a seed.
 //!
-//! A [program](program) is made before anything is sent, so that both servers get the same one: what
+//! A [program] is made before anything is sent, so that both servers get the same one: what
 //! depends on answers (a current or a stale version, a UID) is named in it, and each server's own
 //! value is put in when it is sent.
 

@@ -33,7 +33,7 @@ pub fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_json(bytes, None)
 }
 
-/// As [`json`], with the fields that `node` does not know among the strict errors, in the order
+/// As [`json()`], with the fields that `node` does not know among the strict errors, in the order
 /// of the text, which is how the API reports them for built-in kinds.
 pub fn json_known(bytes: &[u8], node: &Node) -> Result<Decoded, DecodeError> {
     decode_json(bytes, Some(node))

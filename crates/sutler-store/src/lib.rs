@@ -1,11 +1,11 @@
 //! The embedded Kubernetes API server: a tower service over a versioned store, over HTTPS and in
 //! process.
 //!
-//! A request goes through [`dispatch`]: who asks, whether they may, what they ask for. Reads go
-//! to [`read`], which passes stored bytes on without parsing them where it can; writes go to
-//! [`write`], where an object is decoded, shaped by its schema, given owners, prepared, validated
-//! and committed with the version that it was computed from. Kinds differ in [`strategy`] and in
-//! [`write::guard`] only.
+//! A request goes through `dispatch`: who asks, whether they may, what they ask for. Reads go
+//! to `read`, which passes stored bytes on without parsing them where it can; writes go to
+//! `write`, where an object is decoded, shaped by its schema, given owners, prepared, validated
+//! and committed with the version that it was computed from. Kinds differ in `strategy` and in
+//! `write::guard` only.
 
 mod admission;
 pub mod auth;

@@ -11,7 +11,7 @@ mod rules;
 
 pub use reconcile::{Action, reconcile};
 
-/// Set to `"false"` on an object, it keeps [`reconcile`] away from it.
+/// Set to `"false"` on an object, it keeps [`reconcile()`] away from it.
 pub const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
 const AGGREGATE_TO: &str = "rbac.authorization.k8s.io/aggregate-to-";
