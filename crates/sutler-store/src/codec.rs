@@ -63,7 +63,7 @@ pub(crate) fn write_wire(
     let (before, after) = split(stored)?;
     out.reserve(prefix.len() + stored.len() + 48);
     out.put_slice(prefix);
-    out.put_slice(&before[1..]);
+    out.put_slice(before.get(1..).ok_or_else(damaged)?);
     out.put_slice(b"\"resourceVersion\":\"");
     let mut digits = [0u8; 20];
     out.put_slice(decimal(version, &mut digits));
@@ -88,6 +88,9 @@ pub(crate) fn decode(
 ) -> Result<Value, ApiError> {
     let json = stored.get(HEAD..).ok_or_else(damaged)?;
     let mut object: Value = serde_json::from_slice(json).map_err(|_| damaged())?;
+    if !object.is_object() {
+        return Err(damaged());
+    }
     object["apiVersion"] = api_version.into();
     object["kind"] = kind.into();
     object["metadata"]["resourceVersion"] = version.to_string().into();
@@ -196,8 +199,10 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_an_error_and_no_panic() {
-        for bytes in [&b""[..], b"\x01", b"\xff\xff\xff\xff{}"] {
+        for bytes in [&b""[..], b"\x01", b"\xff\xff\xff\xff{}", b"\0\0\0\0{}"] {
             assert!(wire(b"{", &Bytes::copy_from_slice(bytes), 1).is_err());
+        }
+        for bytes in [&b""[..], b"\x01", b"\0\0\0\0{", b"\0\0\0\0[]"] {
             assert!(decode("v1", "X", &Bytes::copy_from_slice(bytes), 1).is_err());
         }
     }
