@@ -9,6 +9,8 @@ ifeq ($(CI),true)
 export CARGO_TARGET_DIR ?= $(SUTLER_CACHE)/target
 endif
 export CARGO_TERM_COLOR ?= auto
+# Under this name the parts of one run write down what they took.
+export SUTLER_RUN := $(shell date +%s%N)
 
 DATA_DIR ?= .sutler
 LISTEN ?= 127.0.0.1:7443
