@@ -13,13 +13,18 @@ mod upkeep;
 use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
+use serde_json::Value;
 
 use crate::{
     auth::User,
+    registry::Resource,
     request::{Query, RequestInfo},
     server::{ApiServer, Inner},
     status::ApiError,
-    write::Ctx,
+    write::{
+        Ctx,
+        update::{self, Change, Next},
+    },
 };
 
 pub use upkeep::Upkeep;
@@ -89,6 +94,44 @@ impl System {
             validation: crate::strategy::FieldValidation::Ignore,
             force: false,
         }
+    }
+}
+
+/// An object that a controller changes, and by which endpoint.
+pub(crate) struct At<'a> {
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) subresource: &'a str,
+}
+
+impl System {
+    /// Changes an object, computed anew when somebody else writes it in between.
+    pub(crate) async fn edit(
+        &self,
+        at: At<'_>,
+        change: &(dyn Fn(&mut Value) + Sync),
+    ) -> Result<(), ApiError> {
+        let At { resource, namespace, name, subresource } = at;
+        let options = self.options();
+        let edit = Change {
+            resource,
+            namespace,
+            name,
+            subresource,
+            options: &options,
+            create: false,
+            binding_version: false,
+            binding_uid: false,
+        };
+        update::run(&self.ctx(), &edit, &mut |current| {
+            let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), name))?;
+            let mut next = current.clone();
+            change(&mut next);
+            Ok(Next::Tracked(next))
+        })
+        .await?;
+        Ok(())
     }
 }
 

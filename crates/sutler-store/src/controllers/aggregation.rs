@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{System, feed::Feed, note};
+use super::{At, System, feed::Feed, note};
 use crate::{
     auth::rbac::{GROUP, aggregate},
     policy,
     status::ApiError,
-    write::update::{self, Change as Edit, Next},
 };
 
 /// How long a failed round waits.
@@ -43,25 +42,8 @@ async fn round(system: &System) -> Result<(), ApiError> {
     };
     let roles = policy::all(&system.inner, GROUP, "clusterroles", "").await?;
     for (name, rules) in aggregate::outdated(roles.iter()) {
-        let options = system.options();
-        let edit = Edit {
-            resource,
-            namespace: "",
-            name: &name,
-            subresource: "",
-            options: &options,
-            create: false,
-            binding_version: false,
-            binding_uid: false,
-        };
-        let ctx = system.ctx();
-        update::run(&ctx, &edit, &mut |current| {
-            let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &name))?;
-            let mut next = current.clone();
-            next["rules"] = Value::Array(rules.clone());
-            Ok(Next::Tracked(next))
-        })
-        .await?;
+        let at = At { resource, namespace: "", name: &name, subresource: "" };
+        system.edit(at, &|role| role["rules"] = Value::Array(rules.clone())).await?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sutler_kv::engine::Change;
 
 use super::{
-    System,
+    At, System,
     feed::{Feed, Tick},
     note,
 };
@@ -23,10 +23,7 @@ use crate::{
     read::{get, list},
     registry::Resource,
     status::ApiError,
-    write::{
-        delete::{self, DeleteOptions, FOREGROUND, ORPHAN},
-        update::{self, Change as Edit, Next},
-    },
+    write::delete::{self, DeleteOptions, FOREGROUND, ORPHAN},
 };
 
 /// How long a failed step waits before it is tried again.
@@ -373,26 +370,8 @@ impl Collector {
         place: &Place,
         change: &(dyn Fn(&mut Value) + Sync),
     ) -> Result<(), ApiError> {
-        let options = self.system.options();
-        let edit = Edit {
-            resource,
-            namespace: &place.namespace,
-            name: &place.name,
-            subresource: "",
-            options: &options,
-            create: false,
-            binding_version: false,
-            binding_uid: false,
-        };
-        let ctx = self.system.ctx();
-        update::run(&ctx, &edit, &mut |current| {
-            let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &place.name))?;
-            let mut next = current.clone();
-            change(&mut next);
-            Ok(Next::Tracked(next))
-        })
-        .await?;
-        Ok(())
+        let Place { namespace, name, .. } = place;
+        self.system.edit(At { resource, namespace, name, subresource: "" }, change).await
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    System,
+    At, System,
     feed::{Feed, Tick},
     note,
 };
@@ -18,10 +18,7 @@ use crate::{
     read::{get, list},
     registry::Resource,
     status::ApiError,
-    write::{
-        delete::{self, DeleteOptions},
-        update::{self, Change as Edit, Next},
-    },
+    write::delete::{self, DeleteOptions},
 };
 
 /// How long a namespace whose content could not be removed waits for the next try.
@@ -230,71 +227,46 @@ async fn set_conditions(
     left: &Left,
 ) -> Result<(), ApiError> {
     let now = system.inner.timestamp();
-    edit(system, namespaces, name, "status", &|object| {
-        let old = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let conditions: Vec<Value> = left
-            .conditions()
-            .into_iter()
-            .map(|(kind, status, reason, message)| {
-                let status = if status { "True" } else { "False" };
-                let before = old.iter().find(|c| c["type"] == kind && c["status"] == status);
-                let since = before.map_or(json!(now), |c| c["lastTransitionTime"].clone());
-                json!({
-                    "type": kind, "status": status, "reason": reason, "message": message,
-                    "lastTransitionTime": since,
+    let at = At { resource: namespaces, namespace: "", name, subresource: "status" };
+    system
+        .edit(at, &|object| {
+            let old = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let conditions: Vec<Value> = left
+                .conditions()
+                .into_iter()
+                .map(|(kind, status, reason, message)| {
+                    let status = if status { "True" } else { "False" };
+                    let before = old.iter().find(|c| c["type"] == kind && c["status"] == status);
+                    let since = before.map_or(json!(now), |c| c["lastTransitionTime"].clone());
+                    json!({
+                        "type": kind, "status": status, "reason": reason, "message": message,
+                        "lastTransitionTime": since,
+                    })
                 })
-            })
-            .collect();
-        object["status"]["conditions"] = conditions.into();
-    })
-    .await
+                .collect();
+            object["status"]["conditions"] = conditions.into();
+        })
+        .await
 }
 
 async fn finish(system: &System, namespaces: &Arc<Resource>, name: &str) -> Result<(), ApiError> {
-    edit(system, namespaces, name, "finalize", &|object| {
-        let kept: Vec<Value> = object["spec"]["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|f| *f != "kubernetes")
-            .cloned()
-            .collect();
-        if kept.is_empty() {
-            if let Some(spec) = object["spec"].as_object_mut() {
-                spec.remove("finalizers");
+    let at = At { resource: namespaces, namespace: "", name, subresource: "finalize" };
+    system
+        .edit(at, &|object| {
+            let kept: Vec<Value> = object["spec"]["finalizers"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|f| *f != "kubernetes")
+                .cloned()
+                .collect();
+            if kept.is_empty() {
+                if let Some(spec) = object["spec"].as_object_mut() {
+                    spec.remove("finalizers");
+                }
+            } else {
+                object["spec"]["finalizers"] = kept.into();
             }
-        } else {
-            object["spec"]["finalizers"] = kept.into();
-        }
-    })
-    .await
-}
-
-async fn edit(
-    system: &System,
-    namespaces: &Arc<Resource>,
-    name: &str,
-    subresource: &str,
-    change: &(dyn Fn(&mut Value) + Sync),
-) -> Result<(), ApiError> {
-    let options = system.options();
-    let edit = Edit {
-        resource: namespaces,
-        namespace: "",
-        name,
-        subresource,
-        options: &options,
-        create: false,
-        binding_version: false,
-        binding_uid: false,
-    };
-    let ctx = system.ctx();
-    update::run(&ctx, &edit, &mut |current| {
-        let current = current.ok_or_else(|| ApiError::not_found(namespaces.gr(), name))?;
-        let mut next = current.clone();
-        change(&mut next);
-        Ok(Next::Tracked(next))
-    })
-    .await?;
-    Ok(())
+        })
+        .await
 }

@@ -1,16 +1,11 @@
 //! Volumes and claims that are being deleted go once nobody uses them.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{System, feed::Feed, note};
-use crate::{
-    object, policy,
-    registry::Resource,
-    status::ApiError,
-    write::update::{self, Change as Edit, Next},
-};
+use super::{At, System, feed::Feed, note};
+use crate::{object, policy, registry::Resource, status::ApiError};
 
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
@@ -77,26 +72,7 @@ async fn release(
     finalizer: &str,
 ) -> Result<(), ApiError> {
     let Some(resource) = system.inner.registry.builtin("", plural) else { return Ok(()) };
-    let resource: &Arc<Resource> = resource;
-    let options = system.options();
-    let edit = Edit {
-        resource,
-        namespace: object::namespace(held),
-        name: object::name(held),
-        subresource: "",
-        options: &options,
-        create: false,
-        binding_version: false,
-        binding_uid: false,
-    };
-    let ctx = system.ctx();
-    update::run(&ctx, &edit, &mut |current| {
-        let current =
-            current.ok_or_else(|| ApiError::not_found(resource.gr(), object::name(held)))?;
-        let mut next = current.clone();
-        object::drop_finalizers(&mut next, |f| f == finalizer);
-        Ok(Next::Tracked(next))
-    })
-    .await?;
-    Ok(())
+    let (namespace, name) = (object::namespace(held), object::name(held));
+    let at = At { resource, namespace, name, subresource: "" };
+    system.edit(at, &|object| object::drop_finalizers(object, |f| f == finalizer)).await
 }
