@@ -20,6 +20,9 @@ pub struct Capabilities {
     pub events: bool,
     /// Whether guests' addresses are told.
     pub addresses: bool,
+    /// Whether a create tells the machine's ID. Where it does not, the machine is looked for, and a
+    /// request whose machine never shows is not sent again.
+    pub returns_id: bool,
     /// Whether a machine's ID may be given again after its death.
     pub reuses_ids: bool,
     /// How long a machine's name may be.
@@ -96,6 +99,7 @@ impl Default for Capabilities {
             list_lag: Duration::ZERO,
             events: false,
             addresses: false,
+            returns_id: true,
             reuses_ids: true,
             name_limit: 63,
             deadlines: Deadlines::default(),

@@ -18,6 +18,7 @@ pub mod contract;
 pub mod credentials;
 pub mod error;
 pub mod identity;
+pub mod inventory;
 pub mod machine;
 pub mod request;
 
@@ -27,6 +28,7 @@ pub use contract::{EventStream, Provider};
 pub use credentials::{Credentials, Secret};
 pub use error::{Error, ErrorKind, Result};
 pub use identity::{MachineId, Owner, Proof, SnapshotId, TaskId, Token, platform_name};
+pub use inventory::{Inventory, Seen, View};
 pub use machine::{
     DiskInfo, Event, Host, Interface, Listing, Machine, Power, Snapshot, TaskState, Template,
 };

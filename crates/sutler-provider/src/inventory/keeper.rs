@@ -1,0 +1,421 @@
+//! Keeps a view up to date: events where the platform has them, and lists, at most one per
+//! interval, whatever the number of readers.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, future::BoxFuture};
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use super::view::View;
+use crate::{
+    clock::Clock,
+    contract::EventStream,
+    error::{Error, Result},
+    identity::MachineId,
+    machine::{Event, Listing, Machine},
+};
+
+/// Where an inventory comes from.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// All machines.
+    async fn list(&self) -> Result<Listing>;
+    /// Changes as they happen.
+    async fn events(&self) -> Result<EventStream>;
+}
+
+/// How an inventory is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The pause between the beginnings of two lists, while somebody waits for one.
+    pub interval: Duration,
+    /// The pause between two lists that nobody waits for, which correct what was missed.
+    pub resync: Duration,
+    /// How far behind the present a list may be.
+    pub lag: Duration,
+    /// Whether the platform can list.
+    pub list: bool,
+    /// Whether the platform tells of changes.
+    pub events: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(10),
+            resync: Duration::from_secs(60),
+            lag: Duration::ZERO,
+            list: true,
+            events: false,
+        }
+    }
+}
+
+/// News for the readers of an inventory.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    /// These machines changed, came or went.
+    Changed(Vec<MachineId>),
+    /// A list came in: whoever waits for one should look again.
+    Listed {
+        /// Whether it was complete.
+        complete: bool,
+    },
+    /// A list failed. What is known stays.
+    Failed(Error),
+}
+
+/// One platform's inventory.
+pub struct Inventory {
+    view: Mutex<View>,
+    wanted: Mutex<BTreeSet<Timestamp>>,
+    settings: Mutex<Settings>,
+    clock: Arc<dyn Clock>,
+    wake: Notify,
+    lists: AtomicU64,
+}
+
+impl Inventory {
+    /// An inventory that knows nothing yet.
+    pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            view: Mutex::new(View::new(settings.lag)),
+            wanted: Mutex::default(),
+            settings: Mutex::new(settings),
+            clock,
+            wake: Notify::new(),
+            lists: AtomicU64::new(0),
+        })
+    }
+
+    /// Reads what is known.
+    pub fn read<R>(&self, read: impl FnOnce(&View) -> R) -> R {
+        read(&lock(&self.view))
+    }
+
+    /// Takes in a look at one machine that was begun at `begun`, and tells whether it is news.
+    pub fn note(&self, id: &MachineId, found: Option<Machine>, begun: Timestamp) -> bool {
+        let mut view = lock(&self.view);
+        match found {
+            Some(machine) => view.take_machine(machine, begun),
+            None => view.take_absence(id, begun),
+        }
+    }
+
+    /// Asks for a complete list whose state is not older than `as_of`, which may lie ahead.
+    pub fn want(&self, as_of: Timestamp) {
+        if self.read(View::complete_as_of).is_some_and(|known| known >= as_of) {
+            return;
+        }
+        // A look at a time that has passed is a look now: those who wait share it.
+        let as_of = as_of.max(self.clock.now());
+        if lock(&self.wanted).insert(as_of) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Changes how it is kept.
+    pub fn set_settings(&self, settings: Settings) {
+        lock(&self.view).set_lag(settings.lag);
+        let mut current = lock(&self.settings);
+        if *current != settings {
+            *current = settings;
+            self.wake.notify_one();
+        }
+    }
+
+    /// How it is kept.
+    pub fn settings(&self) -> Settings {
+        *lock(&self.settings)
+    }
+
+    /// How many lists were begun.
+    pub fn lists(&self) -> u64 {
+        self.lists.load(Ordering::Relaxed)
+    }
+
+    /// Keeps it up to date until the future is dropped.
+    pub async fn keep(&self, source: &dyn Source, news: &(dyn Fn(News) + Send + Sync)) {
+        let mut events: Option<EventStream> = None;
+        let mut subscribed_at: Option<Timestamp> = None;
+        let mut list: Option<(Timestamp, BoxFuture<'_, Result<Listing>>)> = None;
+        let mut last: Option<Timestamp> = None;
+        loop {
+            let settings = self.settings();
+            let now = self.clock.now();
+            // A stream that was lost is opened again no more often than a list would be begun.
+            let reopen = subscribed_at.is_none_or(|at| elapsed(at, now) >= settings.interval);
+            if settings.events && events.is_none() && reopen {
+                subscribed_at = Some(now);
+                match source.events().await {
+                    // What happened before the stream began, only a list can tell.
+                    Ok(stream) => {
+                        events = Some(stream);
+                        self.want(self.clock.now());
+                    }
+                    Err(error) => news(News::Failed(error)),
+                }
+            }
+            if list.is_none() && settings.list && self.due(&settings, last) <= now {
+                self.lists.fetch_add(1, Ordering::Relaxed);
+                last = Some(now);
+                list = Some((now, source.list()));
+            }
+            let pause = match &list {
+                Some(_) => None,
+                None if settings.list => Some(elapsed(now, self.due(&settings, last))),
+                None => Some(settings.resync),
+            };
+            tokio::select! {
+                biased;
+                event = next(&mut events) => match event {
+                    None => events = None,
+                    Some(event) => self.take_event(event, news),
+                },
+                (begun, result) = done(&mut list) => {
+                    list = None;
+                    self.take_list(result, begun, news);
+                }
+                () = self.wake.notified() => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// When the next list should begin.
+    fn due(&self, settings: &Settings, last: Option<Timestamp>) -> Timestamp {
+        let Some(last) = last else { return Timestamp::MIN };
+        let regular = later(last, settings.resync);
+        let wanted = lock(&self.wanted).first().copied();
+        match wanted {
+            Some(as_of) => {
+                later(as_of, settings.lag).max(later(last, settings.interval)).min(regular)
+            }
+            None => regular,
+        }
+    }
+
+    fn take_event(&self, event: Event, news: &(dyn Fn(News) + Send + Sync)) {
+        let now = self.clock.now();
+        let (id, changed) = match event {
+            Event::Changed(machine) => {
+                let id = machine.id.clone();
+                (id, lock(&self.view).take_machine(*machine, now))
+            }
+            Event::Gone(id) => {
+                let changed = lock(&self.view).take_absence(&id, now);
+                (id, changed)
+            }
+            Event::Lost => return self.want(now),
+        };
+        if changed {
+            news(News::Changed(vec![id]));
+        }
+    }
+
+    fn take_list(
+        &self,
+        result: Result<Listing>,
+        begun: Timestamp,
+        news: &(dyn Fn(News) + Send + Sync),
+    ) {
+        match result {
+            Err(error) => news(News::Failed(error)),
+            Ok(listing) => {
+                let complete = listing.complete;
+                let changed = lock(&self.view).take_list(listing, begun);
+                if let Some(known) = self.read(View::complete_as_of) {
+                    lock(&self.wanted).retain(|as_of| *as_of > known);
+                }
+                if !changed.is_empty() {
+                    news(News::Changed(changed));
+                }
+                news(News::Listed { complete });
+            }
+        }
+    }
+}
+
+async fn next(events: &mut Option<EventStream>) -> Option<Event> {
+    match events {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn done(
+    list: &mut Option<(Timestamp, BoxFuture<'_, Result<Listing>>)>,
+) -> (Timestamp, Result<Listing>) {
+    match list {
+        Some((begun, future)) => (*begun, future.as_mut().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep(pause: Option<Duration>) {
+    match pause {
+        // A timer's grain: never wake before the time that was waited for.
+        Some(pause) => tokio::time::sleep(pause + Duration::from_millis(1)).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn later(from: Timestamp, by: Duration) -> Timestamp {
+    from.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No holder can leave it half changed: every change is one call on the view or the set.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use futures::stream;
+
+    use super::*;
+    use crate::{error::ErrorKind, machine::Power};
+
+    struct Paused(tokio::time::Instant);
+
+    impl Clock for Paused {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH + (tokio::time::Instant::now() - self.0)
+        }
+    }
+
+    #[derive(Default)]
+    struct Fake {
+        machines: Mutex<Vec<Machine>>,
+        lists: AtomicU64,
+        fail: AtomicBool,
+        events: Mutex<Option<futures::channel::mpsc::UnboundedReceiver<Event>>>,
+    }
+
+    #[async_trait]
+    impl Source for Fake {
+        async fn list(&self) -> Result<Listing> {
+            self.lists.fetch_add(1, Ordering::Relaxed);
+            if self.fail.load(Ordering::Relaxed) {
+                return Err(Error::unavailable("down"));
+            }
+            Ok(Listing { machines: lock(&self.machines).clone(), complete: true })
+        }
+
+        async fn events(&self) -> Result<EventStream> {
+            match lock(&self.events).take() {
+                Some(receiver) => Ok(receiver.boxed()),
+                None => Ok(stream::pending().boxed()),
+            }
+        }
+    }
+
+    fn inventory(settings: Settings) -> Arc<Inventory> {
+        Inventory::new(settings, Arc::new(Paused(tokio::time::Instant::now())))
+    }
+
+    async fn keep_for(inventory: &Inventory, source: &Fake, time: Duration) -> Vec<News> {
+        let heard = Mutex::new(Vec::new());
+        let news = |item| lock(&heard).push(item);
+        let _ = tokio::time::timeout(time, inventory.keep(source, &news)).await;
+        heard.into_inner().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thousand_who_wait_share_one_list_per_interval() {
+        let inventory =
+            inventory(Settings { resync: Duration::from_secs(3600), ..Default::default() });
+        let source = Fake::default();
+        let waiting = inventory.clone();
+        let news = move |item: News| {
+            if matches!(item, News::Listed { .. }) {
+                for _ in 0..1000 {
+                    waiting.want(waiting.clock.now() + Duration::from_millis(1));
+                }
+            }
+        };
+        let _ =
+            tokio::time::timeout(Duration::from_secs(101), inventory.keep(&source, &news)).await;
+        assert_eq!(source.lists.load(Ordering::Relaxed), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_and_few_lists_are_read() {
+        let inventory = inventory(Settings::default());
+        let source = Fake::default();
+        keep_for(&inventory, &source, Duration::from_secs(170)).await;
+        assert_eq!(source.lists.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wish_that_lies_ahead_is_met_after_its_time_and_the_lag() {
+        let settings = Settings {
+            lag: Duration::from_secs(5),
+            resync: Duration::from_secs(3600),
+            ..Default::default()
+        };
+        let inventory = inventory(settings);
+        let source = Fake::default();
+        inventory.want(Timestamp::UNIX_EPOCH + Duration::from_secs(40));
+        keep_for(&inventory, &source, Duration::from_secs(44)).await;
+        assert_eq!(source.lists.load(Ordering::Relaxed), 1);
+        assert!(inventory.read(View::complete_as_of) < Some(Timestamp::UNIX_EPOCH));
+        keep_for(&inventory, &source, Duration::from_secs(20)).await;
+        let as_of = inventory.read(View::complete_as_of).unwrap();
+        assert!(as_of >= Timestamp::UNIX_EPOCH + Duration::from_secs(40), "{as_of}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_list_changes_nothing_that_is_known() {
+        let inventory = inventory(Settings::default());
+        let source = Fake::default();
+        lock(&source.machines).push(Machine::new("1", "a", Power::On));
+        keep_for(&inventory, &source, Duration::from_secs(1)).await;
+        source.fail.store(true, Ordering::Relaxed);
+        let news = keep_for(&inventory, &source, Duration::from_secs(100)).await;
+        assert!(news.iter().all(
+            |item| matches!(item, News::Failed(error) if error.kind() == ErrorKind::Unavailable)
+        ));
+        assert!(inventory.read(|view| view.get(&"1".into()).is_some()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_are_taken_in_as_they_come_and_a_lost_one_asks_for_a_list() {
+        let settings =
+            Settings { events: true, resync: Duration::from_secs(3600), ..Default::default() };
+        let inventory = inventory(settings);
+        let source = Fake::default();
+        let (sender, receiver) = futures::channel::mpsc::unbounded();
+        *lock(&source.events) = Some(receiver);
+        sender.unbounded_send(Event::Changed(Box::new(Machine::new("1", "a", Power::On)))).unwrap();
+        let news = keep_for(&inventory, &source, Duration::from_secs(1)).await;
+        assert!(news.contains(&News::Changed(vec!["1".into()])));
+
+        let (sender, receiver) = futures::channel::mpsc::unbounded();
+        *lock(&source.events) = Some(receiver);
+        lock(&source.machines).push(Machine::new("2", "b", Power::On));
+        sender.unbounded_send(Event::Lost).unwrap();
+        let before = source.lists.load(Ordering::Relaxed);
+        let news = keep_for(&inventory, &source, Duration::from_secs(15)).await;
+        assert!(source.lists.load(Ordering::Relaxed) > before);
+        assert!(
+            news.iter().any(|item| matches!(item, News::Changed(ids) if ids.contains(&"2".into())))
+        );
+        drop(sender);
+    }
+}
