@@ -17,6 +17,7 @@ pub mod clock;
 pub mod contract;
 pub mod credentials;
 pub mod error;
+pub mod guard;
 pub mod identity;
 pub mod inventory;
 pub mod machine;
@@ -27,6 +28,9 @@ pub use clock::{Clock, SystemClock};
 pub use contract::{EventStream, Provider};
 pub use credentials::{Credentials, Secret};
 pub use error::{Error, ErrorKind, Result};
+pub use guard::{
+    Backoff, BreakerLimits, BreakerState, Call, CallClass, Gate, Jitter, Limits, RetryLimits, Terms,
+};
 pub use identity::{MachineId, Owner, Proof, SnapshotId, TaskId, Token, platform_name};
 pub use inventory::{Inventory, Seen, View};
 pub use machine::{
