@@ -23,6 +23,8 @@ mod gate;
 mod limits;
 mod slots;
 mod stats;
+#[cfg(test)]
+mod testing;
 
 pub use backoff::{Backoff, Jitter};
 pub use breaker::BreakerState;

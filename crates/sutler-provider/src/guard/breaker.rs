@@ -135,3 +135,176 @@ impl Breaker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: BreakerLimits = BreakerLimits { failures: 3, open: Duration::from_secs(60) };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn opened(now: Instant) -> Breaker {
+        let mut breaker = Breaker::new();
+        for last in [false, false, true] {
+            let pass = breaker.pass(now, LIMITS).unwrap();
+            assert_eq!(breaker.failed(pass, now, LIMITS), last);
+        }
+        breaker
+    }
+
+    #[test]
+    fn failures_in_a_row_open_it() {
+        let now = Instant::now();
+        let breaker = opened(now);
+        assert_eq!(breaker.phase(now, LIMITS), Phase::Open);
+        assert_eq!(breaker.check(now + SECOND * 18, LIMITS), Err(SECOND * 42));
+    }
+
+    #[test]
+    fn an_answer_in_between_begins_the_count_anew() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new();
+        for _ in 0..10 {
+            for _ in 0..2 {
+                let pass = breaker.pass(now, LIMITS).unwrap();
+                assert!(!breaker.failed(pass, now, LIMITS));
+            }
+            let pass = breaker.pass(now, LIMITS).unwrap();
+            assert!(!breaker.answered(pass), "it was not open");
+        }
+        assert_eq!(breaker.phase(now, LIMITS), Phase::Closed);
+    }
+
+    #[test]
+    fn one_probe_decides() {
+        let start = Instant::now();
+        let now = start + SECOND * 60;
+        for well in [true, false] {
+            let mut breaker = opened(start);
+            assert_eq!(breaker.phase(now, LIMITS), Phase::HalfOpen);
+            let probe = breaker.pass(now, LIMITS).unwrap();
+            assert_eq!(breaker.pass(now, LIMITS), Err(PROBE_PAUSE));
+            if well {
+                assert!(breaker.answered(probe));
+                assert_eq!(breaker.phase(now, LIMITS), Phase::Closed);
+            } else {
+                assert!(breaker.failed(probe, now, LIMITS));
+                assert_eq!(breaker.check(now, LIMITS), Err(LIMITS.open));
+            }
+        }
+    }
+
+    #[test]
+    fn a_probe_that_was_given_up_leaves_its_place_to_the_next() {
+        let start = Instant::now();
+        let now = start + SECOND * 60;
+        let mut breaker = opened(start);
+        let given_up = breaker.pass(now, LIMITS).unwrap();
+        breaker.dropped(given_up);
+        let next = breaker.pass(now, LIMITS).unwrap();
+        breaker.dropped(given_up);
+        assert_eq!(breaker.pass(now, LIMITS), Err(PROBE_PAUSE), "the place is the next one's");
+        assert!(breaker.answered(next));
+    }
+
+    #[test]
+    fn a_probe_that_hangs_does_not_keep_it_open_for_good() {
+        let start = Instant::now();
+        let mut breaker = opened(start);
+        let hung = breaker.pass(start + SECOND * 60, LIMITS).unwrap();
+        assert!(breaker.pass(start + SECOND * 119, LIMITS).is_err());
+        let next = breaker.pass(start + SECOND * 120, LIMITS).unwrap();
+        assert!(breaker.answered(next));
+        assert!(!breaker.failed(hung, start + SECOND * 121, LIMITS), "that is over");
+        assert_eq!(breaker.phase(start + SECOND * 121, LIMITS), Phase::Closed);
+    }
+
+    #[test]
+    fn without_a_number_it_never_opens() {
+        let now = Instant::now();
+        let limits = BreakerLimits { failures: 0, ..LIMITS };
+        let mut breaker = Breaker::new();
+        for _ in 0..1000 {
+            let pass = breaker.pass(now, limits).unwrap();
+            assert!(!breaker.failed(pass, now, limits));
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Pass,
+        Answered(prop::sample::Index),
+        Failed(prop::sample::Index),
+        Dropped(prop::sample::Index),
+        Advance(u64),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let index = any::<prop::sample::Index>;
+        let op = prop_oneof![
+            4 => Just(Op::Pass),
+            1 => index().prop_map(Op::Answered),
+            4 => index().prop_map(Op::Failed),
+            1 => index().prop_map(Op::Dropped),
+            2 => (0u64..70).prop_map(Op::Advance),
+        ];
+        prop::collection::vec(op, 0..200)
+    }
+
+    proptest! {
+        /// Against the rules in plain words: what was sent before the last change of phase counts for
+        /// nothing, failures in a row open it, and while it is open at most one call is under way that is
+        /// younger than the time for which it opens.
+        #[test]
+        fn it_keeps_its_rules(ops in ops()) {
+            let mut now = Instant::now();
+            let mut breaker = Breaker::new();
+            // Calls under way: their pass, when they were sent, and before how many changes of phase.
+            let mut flying: Vec<(Pass, Instant, u32)> = Vec::new();
+            let (mut changes, mut row, mut open_since) = (0, 0, None::<Instant>);
+            for op in ops {
+                let take = |flying: &mut Vec<_>, index: prop::sample::Index| {
+                    (!flying.is_empty()).then(|| flying.remove(index.index(flying.len())))
+                };
+                match op {
+                    Op::Advance(seconds) => now += SECOND * seconds as u32,
+                    Op::Pass => {
+                        let probing = flying.iter().any(|(_, sent, before)| {
+                            *before == changes && now - *sent < LIMITS.open
+                        });
+                        let allowed = match open_since {
+                            None => true,
+                            Some(since) => now - since >= LIMITS.open && !probing,
+                        };
+                        let pass = breaker.pass(now, LIMITS);
+                        prop_assert_eq!(pass.is_ok(), allowed);
+                        flying.extend(pass.map(|pass| (pass, now, changes)));
+                    }
+                    Op::Answered(index) => if let Some((pass, _, before)) = take(&mut flying, index) {
+                        let closes = before == changes && open_since.is_some();
+                        prop_assert_eq!(breaker.answered(pass), closes);
+                        if before == changes { row = 0 }
+                        if closes { (open_since, changes) = (None, changes + 1) }
+                    },
+                    Op::Failed(index) => if let Some((pass, _, before)) = take(&mut flying, index) {
+                        if before == changes { row += 1 }
+                        let opens = before == changes && (open_since.is_some() || row == LIMITS.failures);
+                        prop_assert_eq!(breaker.failed(pass, now, LIMITS), opens);
+                        if opens { (open_since, changes, row) = (Some(now), changes + 1, 0) }
+                    },
+                    Op::Dropped(index) => if let Some((pass, ..)) = take(&mut flying, index) {
+                        breaker.dropped(pass);
+                    },
+                }
+                let phase = match open_since {
+                    None => Phase::Closed,
+                    Some(since) if now - since < LIMITS.open => Phase::Open,
+                    Some(_) => Phase::HalfOpen,
+                };
+                prop_assert_eq!(breaker.phase(now, LIMITS), phase);
+            }
+        }
+    }
+}

@@ -460,3 +460,6 @@ fn template_key(image: &Image) -> Option<String> {
     let known = image.id.as_ref().or(image.template.as_ref()).or(image.path.as_ref());
     known.or(image.url.as_ref()).or(Some(&image.name)).filter(|key| !key.is_empty()).cloned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,9 +75,9 @@ impl Gate {
         }
         state.limits = limits;
         let caps = caps(&state.limits);
-        let granted = state.slots.resize(caps);
+        let unsent = std::mem::take(&mut state.next_tokens);
+        let granted = state.slots.resize(unsent, caps);
         state.grant(granted);
-        state.ring_first();
     }
 
     /// Goes over to another connection to the same platform; what is under way stays with its own.
@@ -199,6 +199,9 @@ impl Gate {
             .map(|_| now + call.time_left(self.clock.now()).unwrap_or_default().min(FAR));
         let give_up = give_up.into_iter().chain(deadline).min().unwrap_or(now + FAR);
         loop {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(call.late());
+            }
             let ready = match turn.step(call)? {
                 Step::Go => return Ok(turn),
                 Step::Wait(ready) => ready.unwrap_or(now + FAR),
@@ -406,3 +409,6 @@ impl Drop for Turn<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

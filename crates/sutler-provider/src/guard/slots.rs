@@ -31,10 +31,11 @@ impl Caps {
 
 /// Everybody who waits or has a slot, in the order in which they came.
 ///
-/// A ticket waits until all its keys have room and takes them together, so it holds none of them while
-/// it waits for another. Then it waits in line for one of the connection's slots. Tickets of the same
-/// keys never overtake each other. One that waits for a key may be overtaken by those who do not need
-/// that key, but not without end.
+/// A ticket waits until all its keys have room and takes them together, then it waits in line for one
+/// of the connection's slots. Tickets of the same keys never overtake each other. One that waits for a
+/// key may be overtaken by those who do not need that key, so a host that hangs holds up nobody who
+/// goes elsewhere. So that this does not go on without end, one that was overtaken often has its host's
+/// next slot set aside for it while it waits for its template.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     next: u64,
@@ -63,13 +64,14 @@ enum Stage {
 struct Lane {
     held: usize,
     waiting: BTreeSet<u64>,
-    /// Those of the waiting who are not overtaken any more.
+    /// Those of the waiting who were overtaken often; the first of them has a slot set aside.
     impatient: BTreeSet<u64>,
 }
 
 impl Lane {
     fn has_room(&self, ticket: u64, cap: usize) -> bool {
-        (cap == 0 || self.held < cap) && self.impatient.first().is_none_or(|first| *first >= ticket)
+        let set_aside = self.impatient.first().is_some_and(|first| *first < ticket);
+        cap == 0 || self.held + usize::from(set_aside) < cap
     }
 }
 
@@ -116,8 +118,27 @@ impl Slots {
         self.settle(ticket.keys, caps)
     }
 
-    /// Goes over to other numbers. Says who now has a slot.
-    pub(super) fn resize(&mut self, caps: Caps) -> Vec<u64> {
+    /// Goes over to other numbers. They count for everybody who has no slot yet and for those in
+    /// `unused`, who have one and give it back. Says who now has one.
+    pub(super) fn resize(&mut self, unused: BTreeSet<u64>, caps: Caps) -> Vec<u64> {
+        for id in unused.into_iter().filter(|id| self.has(*id)).collect::<Vec<_>>() {
+            self.granted -= 1;
+            self.line.insert(id);
+        }
+        for id in std::mem::take(&mut self.line) {
+            let Some(ticket) = self.tickets.get_mut(&id) else { continue };
+            if ticket.keys.is_empty() {
+                ticket.stage = Stage::Line;
+                self.line.insert(id);
+                continue;
+            }
+            ticket.stage = Stage::Keys;
+            for key in &ticket.keys {
+                let lane = self.lanes.entry(key.clone()).or_default();
+                lane.held -= 1;
+                lane.waiting.insert(id);
+            }
+        }
         let keys = self.lanes.keys().cloned().collect();
         self.settle(keys, caps)
     }
@@ -192,9 +213,191 @@ impl Slots {
         let Some(ticket) = self.tickets.get_mut(&id) else { return };
         ticket.overtaken += 1;
         if ticket.overtaken == PATIENCE {
-            for key in &ticket.keys {
+            for key in ticket.keys.iter().filter(|key| matches!(key, Key::Host(_))) {
                 self.lanes.entry(key.clone()).or_default().impatient.insert(id);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOBODY: [u64; 0] = [];
+
+    fn caps(all: usize, per_template: usize, per_host: usize) -> Caps {
+        Caps { all, per_template, per_host }
+    }
+
+    fn keys(template: &str, host: &str) -> Vec<Key> {
+        let template = (!template.is_empty()).then(|| Key::Template(template.to_owned()));
+        let host = (!host.is_empty()).then(|| Key::Host(host.to_owned()));
+        template.into_iter().chain(host).collect()
+    }
+
+    #[test]
+    fn who_came_first_is_served_first() {
+        let caps = caps(1, 0, 0);
+        let mut slots = Slots::default();
+        let ids: Vec<_> = (0..4).map(|_| slots.enter(Vec::new(), caps).0).collect();
+        assert!(slots.has(ids[0]) && !slots.has(ids[1]));
+        assert_eq!(slots.leave(ids[2], caps), NOBODY);
+        assert_eq!(slots.leave(ids[0], caps), [ids[1]]);
+        assert_eq!(slots.leave(ids[1], caps), [ids[3]]);
+        assert_eq!(slots.leave(ids[1], caps), NOBODY, "nothing is given back twice");
+    }
+
+    #[test]
+    fn a_busy_template_holds_up_only_its_own() {
+        let caps = caps(3, 1, 0);
+        let mut slots = Slots::default();
+        let (a, _) = slots.enter(keys("a", ""), caps);
+        let (waits, granted) = slots.enter(keys("a", ""), caps);
+        assert_eq!(granted, NOBODY);
+        let (b, _) = slots.enter(keys("b", ""), caps);
+        let (other, _) = slots.enter(Vec::new(), caps);
+        assert!(slots.has(a) && slots.has(b) && slots.has(other));
+        assert_eq!(slots.leave(b, caps), NOBODY);
+        assert_eq!(slots.leave(a, caps), [waits]);
+    }
+
+    #[test]
+    fn a_host_that_hangs_holds_up_no_template() {
+        let caps = caps(0, 1, 1);
+        let mut slots = Slots::default();
+        let (hung, _) = slots.enter(keys("", "h"), caps);
+        let (waits, _) = slots.enter(keys("a", "h"), caps);
+        for _ in 0..10 * PATIENCE {
+            let (id, granted) = slots.enter(keys("a", "elsewhere"), caps);
+            assert_eq!(granted, [id]);
+            slots.leave(id, caps);
+        }
+        assert_eq!(slots.leave(hung, caps), [waits]);
+    }
+
+    #[test]
+    fn who_needs_two_things_gets_them_although_each_is_always_wanted() {
+        let caps = caps(0, 1, 1);
+        let mut slots = Slots::default();
+        let (mut template, _) = slots.enter(keys("a", ""), caps);
+        let (mut host, _) = slots.enter(keys("", "h"), caps);
+        let (both, _) = slots.enter(keys("a", "h"), caps);
+        for _ in 0..=PATIENCE {
+            let (next_template, _) = slots.enter(keys("a", ""), caps);
+            let (next_host, _) = slots.enter(keys("", "h"), caps);
+            slots.leave(template, caps);
+            slots.leave(host, caps);
+            (template, host) = (next_template, next_host);
+        }
+        assert!(slots.has(both));
+    }
+
+    fn none() -> BTreeSet<u64> {
+        BTreeSet::new()
+    }
+
+    #[test]
+    fn other_numbers_count_at_once() {
+        let mut slots = Slots::default();
+        let ids: Vec<_> = (0..5).map(|_| slots.enter(keys("a", "h"), caps(1, 1, 1)).0).collect();
+        assert_eq!(slots.resize(none(), caps(9, 2, 0)), [ids[1]]);
+        assert_eq!(slots.resize(none(), caps(0, 0, 0)), ids[2..]);
+        assert_eq!(slots.resize(none(), caps(1, 0, 0)), NOBODY);
+        let unused = ids[1..].iter().copied().collect();
+        assert_eq!(slots.resize(unused, caps(3, 0, 0)), ids[1..3]);
+        assert_eq!(slots.resize(none(), caps(0, 0, 0)), ids[3..]);
+        for id in &ids[..4] {
+            assert_eq!(slots.leave(*id, caps(1, 0, 0)), NOBODY);
+        }
+        assert!(slots.leave(ids[4], caps(1, 0, 0)).is_empty() && slots.lanes.is_empty());
+    }
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Enter(usize, usize),
+        Leave(prop::sample::Index),
+        Resize(Vec<prop::sample::Index>, Caps),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let index = any::<prop::sample::Index>;
+        let resize = (prop::collection::vec(index(), 0..3), 0..5usize, 0..3usize, 0..3usize)
+            .prop_map(|(unused, all, template, host)| {
+                Op::Resize(unused, caps(all, template, host))
+            });
+        let op = prop_oneof![
+            5 => (0..3usize, 0..3usize).prop_map(|(template, host)| Op::Enter(template, host)),
+            4 => index().prop_map(Op::Leave),
+            1 => resize,
+        ];
+        prop::collection::vec(op, 0..120)
+    }
+
+    proptest! {
+        /// Whatever comes and goes: no more than allowed have a slot when one is given, equals never
+        /// overtake each other, nobody waits without a reason, and all are served in the end.
+        #[test]
+        fn slots_are_given_within_their_numbers_and_in_order(ops in ops()) {
+            let mut slots = Slots::default();
+            let mut now = caps(2, 1, 1);
+            let mut all: BTreeMap<u64, Vec<Key>> = BTreeMap::new();
+            let names = ["", "x", "y"];
+            let check = |slots: &Slots, all: &BTreeMap<u64, Vec<Key>>, granted: &[u64], now: Caps| {
+                let within = |cap: usize, count: usize| cap == 0 || count <= cap;
+                let has: Vec<_> = all.keys().filter(|id| slots.has(**id)).copied().collect();
+                if !granted.is_empty() {
+                    prop_assert!(within(now.all, has.len()));
+                }
+                for id in granted {
+                    prop_assert!(slots.has(*id));
+                    for key in &all[id] {
+                        let held = has.iter().filter(|id| all[id].contains(key)).count();
+                        // What waits in line holds its keys too, so this is the least of it.
+                        prop_assert!(within(now.of(key), held));
+                    }
+                    let equals = all.iter().filter(|(other, keys)| *other < id && **keys == all[id]);
+                    for (other, _) in equals {
+                        prop_assert!(slots.has(*other), "{id} overtook {other}");
+                    }
+                }
+                if has.is_empty() {
+                    prop_assert!(all.is_empty(), "somebody waits for nobody");
+                }
+                Ok(())
+            };
+            for op in ops {
+                let granted = match op {
+                    Op::Enter(template, host) => {
+                        let keys = keys(names[template], names[host]);
+                        let (id, granted) = slots.enter(keys.clone(), now);
+                        all.insert(id, keys);
+                        granted
+                    }
+                    Op::Leave(index) if !all.is_empty() => {
+                        let id = *index.get(&all.keys().copied().collect::<Vec<_>>());
+                        all.remove(&id);
+                        slots.leave(id, now)
+                    }
+                    Op::Leave(_) => continue,
+                    Op::Resize(unused, caps) => {
+                        now = caps;
+                        let has: Vec<_> = all.keys().filter(|id| slots.has(**id)).copied().collect();
+                        let unused = unused.iter().filter(|_| !has.is_empty());
+                        slots.resize(unused.map(|index| *index.get(&has)).collect(), now)
+                    }
+                };
+                check(&slots, &all, &granted, now)?;
+            }
+            while let Some(id) = all.keys().find(|id| slots.has(**id)).copied() {
+                all.remove(&id);
+                let granted = slots.leave(id, now);
+                check(&slots, &all, &granted, now)?;
+            }
+            prop_assert!(all.is_empty(), "{all:?} were never served");
+            prop_assert!(slots.lanes.is_empty() && slots.line.is_empty() && slots.granted == 0);
         }
     }
 }
