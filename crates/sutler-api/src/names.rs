@@ -49,9 +49,11 @@ pub mod labels {
 pub mod annotations {
     /// The ownership token: the record's UID and its incarnation. Written before the provider is called.
     pub const TOKEN: &str = "sutler.dev/token";
-    /// How many machines the record has been given one after the other.
-    pub const INCARNATION: &str = "sutler.dev/incarnation";
-    /// When creation was asked of the provider.
+    /// What the machine is called on its platform; decided with the token.
+    pub const PLATFORM_NAME: &str = "sutler.dev/platform-name";
+    /// When creation of the present incarnation was first asked of the provider.
+    pub const FIRST_REQUESTED_AT: &str = "sutler.dev/first-requested-at";
+    /// When creation was last asked of the provider.
     pub const CREATE_REQUESTED_AT: &str = "sutler.dev/create-requested-at";
     /// `true` stops all changes to an object until it is removed.
     pub const PAUSED: &str = "sutler.dev/paused";
@@ -95,6 +97,10 @@ pub mod annotations {
 
 /// Finalizers: each comes off only after absence was observed.
 pub mod finalizers {
+    /// On a Provider, until no machine is left on it.
+    pub const PROVIDER: &str = "provider.infra.virtrigaud.io/finalizer";
+    /// On a VMImage that was brought to a platform.
+    pub const VM_IMAGE: &str = "vmimage.infra.virtrigaud.io/finalizer";
     /// On a VirtualMachine.
     pub const VIRTUAL_MACHINE: &str = "virtualmachine.infra.virtrigaud.io/finalizer";
     /// On a VMSnapshot.
@@ -185,6 +191,36 @@ pub mod reasons {
     pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
     /// Changes are held back on request.
     pub const PAUSED: &str = "Paused";
+    /// A machine is being made.
+    pub const PROVISIONING: &str = "Provisioning";
+    /// A machine is being changed.
+    pub const RECONFIGURING: &str = "Reconfiguring";
+    /// A machine's power is being changed.
+    pub const POWERING: &str = "Powering";
+    /// A machine is expected on the network.
+    pub const WAITING_FOR_NETWORK: &str = "WaitingForNetwork";
+    /// A change has to wait until the machine is off.
+    pub const NEEDS_POWER_OFF: &str = "NeedsPowerOff";
+    /// A change was accepted and cannot be seen on the machine.
+    pub const NOT_APPLIED: &str = "NotApplied";
+    /// A hook of the machine's lifecycle is under way.
+    pub const RUNNING_HOOK: &str = "RunningHook";
+    /// The machine went away without us and is made again.
+    pub const MACHINE_LOST: &str = "MachineLost";
+    /// More than one machine of the record was there; the others are removed.
+    pub const EXTRA_MACHINE: &str = "ExtraMachine";
+    /// The machine no longer carries our token: nothing is done to it until a person decides.
+    pub const OWNERSHIP_LOST: &str = "OwnershipLost";
+    /// The outcome of a request is not known: the platform is being looked at.
+    pub const OBSERVING: &str = "Observing";
+    /// A machine whose ID was not told is being looked for.
+    pub const DISCOVERING: &str = "Discovering";
+    /// The record has been edited in a way that cannot be read.
+    pub const UNREADABLE: &str = "Unreadable";
+    /// The provider is not ready.
+    pub const PROVIDER_NOT_READY: &str = "ProviderNotReady";
+    /// An image is not ready.
+    pub const IMAGE_NOT_READY: &str = "ImageNotReady";
     /// The object is on its way out.
     pub const DELETING: &str = "Deleting";
     /// A machine whose ID was not told did not show up in time.

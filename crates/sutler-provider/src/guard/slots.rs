@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often somebody who waits for two things may be overtaken by those who need only one of them.
+/// How often somebody who waits for a host and a template may be overtaken by others on that host.
 const PATIENCE: u32 = 8;
 
 /// What the platform locks.
@@ -34,8 +34,8 @@ impl Caps {
 /// A ticket waits until all its keys have room and takes them together, then it waits in line for one
 /// of the connection's slots. Tickets of the same keys never overtake each other. One that waits for a
 /// key may be overtaken by those who do not need that key, so a host that hangs holds up nobody who
-/// goes elsewhere. So that this does not go on without end, one that was overtaken often has its host's
-/// next slot set aside for it while it waits for its template.
+/// goes elsewhere. So that this does not go on without end, one that was overtaken often on its host has
+/// the host's next slot set aside for it while it waits for its template.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     next: u64,
@@ -164,7 +164,6 @@ impl Slots {
     /// impatient has left.
     fn walk(&mut self, key: &Key, caps: Caps) -> Vec<Key> {
         let mut changed = Vec::new();
-        let mut skipped = Vec::new();
         let mut from = 0;
         while let Some(lane) = self.lanes.get(key)
             && let Some(&id) = lane.waiting.range(from..).next()
@@ -173,11 +172,6 @@ impl Slots {
             from = id + 1;
             if self.fits(id, caps) {
                 changed.extend(self.admit(id));
-                for other in &skipped {
-                    self.overtake(*other);
-                }
-            } else {
-                skipped.push(id);
             }
         }
         changed
@@ -192,12 +186,13 @@ impl Slots {
         })
     }
 
-    /// Takes all keys of a ticket and puts it in line.
+    /// Takes all keys of a ticket and puts it in line. Says which lanes somebody impatient has left.
     fn admit(&mut self, id: u64) -> Vec<Key> {
         let mut left = Vec::new();
         let Some(ticket) = self.tickets.get_mut(&id) else { return left };
         ticket.stage = Stage::Line;
         self.line.insert(id);
+        let mut overtaken = None;
         for key in &ticket.keys {
             let lane = self.lanes.entry(key.clone()).or_default();
             lane.held += 1;
@@ -205,18 +200,20 @@ impl Slots {
             if lane.impatient.remove(&id) {
                 left.push(key.clone());
             }
-        }
-        left
-    }
-
-    fn overtake(&mut self, id: u64) {
-        let Some(ticket) = self.tickets.get_mut(&id) else { return };
-        ticket.overtaken += 1;
-        if ticket.overtaken == PATIENCE {
-            for key in ticket.keys.iter().filter(|key| matches!(key, Key::Host(_))) {
-                self.lanes.entry(key.clone()).or_default().impatient.insert(id);
+            if matches!(key, Key::Host(_)) {
+                let first = lane.waiting.first().copied().filter(|first| *first < id);
+                overtaken = first.map(|first| (key.clone(), first));
             }
         }
+        if let Some((host, first)) = overtaken
+            && let Some(first_ticket) = self.tickets.get_mut(&first)
+        {
+            first_ticket.overtaken += 1;
+            if first_ticket.overtaken >= PATIENCE {
+                self.lanes.entry(host).or_default().impatient.insert(first);
+            }
+        }
+        left
     }
 }
 
@@ -285,7 +282,7 @@ mod tests {
         let (mut template, _) = slots.enter(keys("a", ""), caps);
         let (mut host, _) = slots.enter(keys("", "h"), caps);
         let (both, _) = slots.enter(keys("a", "h"), caps);
-        for _ in 0..=PATIENCE {
+        for _ in 0..PATIENCE + 2 {
             let (next_template, _) = slots.enter(keys("a", ""), caps);
             let (next_host, _) = slots.enter(keys("", "h"), caps);
             slots.leave(template, caps);

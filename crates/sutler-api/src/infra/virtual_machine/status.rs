@@ -26,6 +26,10 @@ pub struct VirtualMachineStatus {
     /// Its ID on the platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Which machine of this record the ID is, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub incarnation: Option<i32>,
     /// Its name on the platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
@@ -80,6 +84,10 @@ pub struct VirtualMachineStatus {
     /// When it was last reconfigured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_reconfigure_time: Option<Time>,
+    /// The request for a restart that was met last, as it stands in the annotation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub restart_handled: Option<String>,
     /// Snapshots that the platform has of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<SnapshotInfo>,

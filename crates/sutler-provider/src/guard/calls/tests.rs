@@ -228,6 +228,40 @@ async fn machines_from_one_template_are_made_one_after_the_other() {
     assert_eq!(fake.sent().len(), 5);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_busy_host_and_a_busy_source_are_known_from_the_request() {
+    let fake = Fake::silent();
+    let limits = Limits { per_template: 1, per_host: 1, ..limits() };
+    let gate = Gate::new(fake.clone(), limits, TestClock::new(), 1);
+    let mut desired = create();
+    desired.placement.host = Some("h".to_owned());
+    let reconfigure = ReconfigureRequest {
+        id: id(),
+        proof: proof(),
+        desired: desired.clone(),
+        remove_disks: Vec::new(),
+        remove_nics: Vec::new(),
+    };
+    let clone = |target: CreateRequest, source: &str| CloneRequest {
+        source: source.into(),
+        snapshot: None,
+        target,
+        linked: false,
+        customize: Default::default(),
+    };
+    let inside = Arc::clone(&gate);
+    let request = clone(desired.clone(), "a");
+    let busy = tokio::spawn(async move { inside.clone_machine(request, None).await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let late = |error: Error| assert!(error.message().contains("not sent in time"), "{error}");
+    late(gate.reconfigure(reconfigure, at(1)).await.unwrap_err());
+    late(gate.create(desired.clone(), at(2)).await.unwrap_err());
+    late(gate.clone_machine(clone(desired, "b"), at(3)).await.unwrap_err());
+    late(gate.clone_machine(clone(create(), "a"), at(4)).await.unwrap_err());
+    assert_eq!(fake.sent(), ["clone"]);
+    assert!(busy.await.unwrap().is_err());
+}
+
 #[test]
 fn a_template_is_what_is_most_certainly_known_of_it() {
     let mut image = Image::default();

@@ -84,10 +84,11 @@ async fn silence_counts_as_a_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_when_the_breaker_opens_is_refused() {
-    let limits = Limits { concurrency: 6, burst: 100, ..Limits::default() };
+    let limits = Limits { concurrency: 6, per_host: 1, burst: 100, ..Limits::default() };
     let (gate, _) = gate(limits);
     let (sender, mut sent) = mpsc::unbounded_channel();
-    let hung = hang(&gate, change(), &sender, 0);
+    let on_host = || Call { host: Some("a".to_owned()), ..change() };
+    let hung = hang(&gate, on_host(), &sender, 0);
     settle().await;
     let failing = (0..5).map(|_| {
         gate.call(once(), |_| async {
@@ -95,7 +96,7 @@ async fn whoever_waits_when_the_breaker_opens_is_refused() {
             Err::<(), _>(down())
         })
     });
-    let waiting: Vec<_> = (1..4).map(|tag| hang(&gate, change(), &sender, tag)).collect();
+    let waiting = [on_host(), change()].map(|call| hang(&gate, call, &sender, 1));
     // The failing ones come first, since nobody else was polled yet.
     join_all(failing).await;
     for call in waiting {

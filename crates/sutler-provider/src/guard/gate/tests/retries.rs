@@ -123,3 +123,26 @@ async fn the_same_seed_makes_the_same_pauses() {
     assert_eq!(pauses[0], pauses[1]);
     assert_ne!(pauses[0], pauses[2]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_comes_with_the_deadline_is_not_used() {
+    let (gate, _) = gate(Limits { concurrency: 1, ..Limits::default() });
+    let sent = AtomicU32::new(0);
+    let call = Call { deadline: Some(SECOND * 3), ..look() };
+    let retried = gate.call(call, |_| async {
+        sent.fetch_add(1, Ordering::Relaxed);
+        Err::<(), _>(down())
+    });
+    let other = async {
+        // After the first has failed, and until it is out of time.
+        tokio::task::yield_now().await;
+        gate.call(change(), |_| async {
+            sleep(SECOND * 3).await;
+            Ok(())
+        })
+        .await
+    };
+    let (other, retried) = futures::future::join(other, retried).await;
+    assert_eq!((other, retried), (Ok(()), Err(down())));
+    assert_eq!(sent.into_inner(), 1);
+}

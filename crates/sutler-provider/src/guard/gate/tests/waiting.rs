@@ -80,6 +80,20 @@ async fn who_goes_away_gives_back_everything_and_counts_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_goes_away_lets_the_next_have_the_token() {
+    let (gate, _) = gate(Limits { qps: 1.0, burst: 1, ..Limits::default() });
+    answered(&gate).await.unwrap();
+    let (sender, mut sent) = mpsc::unbounded_channel();
+    let first = hang(&gate, change(), &sender, 1);
+    let second = hang(&gate, change(), &sender, 2);
+    settle().await;
+    first.abort();
+    sleep(SECOND * 2).await;
+    assert_eq!(received(&mut sent), [2]);
+    second.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_panics_keeps_no_slot() {
     let (gate, _) = gate(Limits { concurrency: 1, ..Limits::default() });
     let inside = Arc::clone(&gate);

@@ -1,0 +1,214 @@
+//! What all controllers share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use sutler_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use sutler_provider::{Clock, MachineId};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use crate::{
+    events::Recorder,
+    fleet::{Connector, Fleet, Key, Target, lock},
+    index::Index,
+    plan::{Claims, Memory},
+};
+
+/// How the controllers work.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who this process is among those that could lead.
+    pub identity: String,
+    /// Where the Lease of the leader is.
+    pub namespace: String,
+    /// How long a leader that falls silent stays the leader.
+    pub lease: Duration,
+    /// How long status changes that only tell of progress are gathered.
+    pub coalesce: Duration,
+    /// The pause between two health checks of a provider that names none.
+    pub health_interval: Duration,
+    /// Reconciles of one kind that may be under way at the same time.
+    pub concurrency: u16,
+    /// The seed of everything that is random.
+    pub seed: u64,
+    /// How long finished Operations of ours are kept.
+    pub operation_ttl: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            identity: "sutler".to_owned(),
+            namespace: "sutler-system".to_owned(),
+            lease: Duration::from_secs(15),
+            coalesce: Duration::from_secs(1),
+            health_interval: Duration::from_secs(60),
+            concurrency: 64,
+            seed: 0,
+            operation_ttl: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// What comes in from outside.
+#[derive(Clone)]
+pub struct Outside {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes providers.
+    pub connector: Arc<dyn Connector>,
+    /// Sends the requests that lifecycle hooks ask for.
+    pub web: Arc<dyn crate::machine::hooks::Web>,
+}
+
+/// What all controllers share.
+pub struct Context {
+    pub(crate) client: Client,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) outside: Outside,
+    /// Which control plane this is: several may share a platform.
+    pub(crate) installation: String,
+    pub(crate) fleet: Fleet,
+    pub(crate) machines: Store<VirtualMachine>,
+    pub(crate) providers: Store<Provider>,
+    pub(crate) classes: Store<VMClass>,
+    pub(crate) images: Store<VMImage>,
+    pub(crate) networks: Store<VMNetworkAttachment>,
+    pub(crate) slots: Mutex<BTreeMap<String, Slot>>,
+    pub(crate) index: Mutex<Index>,
+    pub(crate) secrets: Mutex<BTreeMap<Key, Arc<Secret>>>,
+    /// What each connection was made from.
+    pub(crate) targets: Mutex<BTreeMap<Key, Target>>,
+    /// Records that wait for a list, by Provider.
+    pub(crate) lookers: Mutex<BTreeMap<Key, BTreeSet<Key>>>,
+    pub(crate) wakes: Wakes,
+    pub(crate) recorder: Recorder,
+    pub(crate) tasks: Tasks,
+    pub(crate) counters: crate::metrics::Counters,
+}
+
+/// What this process knows of one record.
+#[derive(Default)]
+pub(crate) struct Slot {
+    /// What the planner remembers.
+    pub(crate) memory: Memory,
+    /// The record as our last write left it, until the cache has caught up.
+    pub(crate) written: Option<Arc<VirtualMachine>>,
+    /// Since when a status that only tells of progress waits to be written.
+    pub(crate) unwritten_since: Option<jiff::Timestamp>,
+    /// When each stage began and ended.
+    pub(crate) stages: [Option<(jiff::Timestamp, Option<jiff::Timestamp>)>; 6],
+    /// The operation that is under way, and what it is for.
+    pub(crate) operation: Option<crate::operations::Running>,
+}
+
+/// Ways to have an object looked at again.
+pub(crate) struct Wakes {
+    pub(crate) machines: mpsc::UnboundedSender<ObjectRef<VirtualMachine>>,
+    pub(crate) providers: mpsc::UnboundedSender<ObjectRef<Provider>>,
+    pub(crate) classes: mpsc::UnboundedSender<ObjectRef<VMClass>>,
+    pub(crate) images: mpsc::UnboundedSender<ObjectRef<VMImage>>,
+    pub(crate) networks: mpsc::UnboundedSender<ObjectRef<VMNetworkAttachment>>,
+}
+
+impl Context {
+    /// Has a machine's record looked at again.
+    pub(crate) fn wake(&self, key: &Key) {
+        // The receiver is gone only when the controllers stop.
+        let _ = self.wakes.machines.send(ObjectRef::new(&key.name).within(&key.namespace));
+    }
+
+    /// Has records looked at again.
+    pub(crate) fn wake_all<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
+        for key in keys {
+            self.wake(key);
+        }
+    }
+
+    /// Has a Provider looked at again.
+    pub(crate) fn wake_provider(&self, key: &Key) {
+        let _ = self.wakes.providers.send(ObjectRef::new(&key.name).within(&key.namespace));
+    }
+
+    /// What this process knows of the record with this UID.
+    pub(crate) fn slot<R>(&self, uid: &str, read: impl FnOnce(&mut Slot) -> R) -> R {
+        read(lock(&self.slots).entry(uid.to_owned()).or_default())
+    }
+
+    /// An object from a cache.
+    pub(crate) fn cached<K>(store: &Store<K>, key: &Key) -> Option<Arc<K>>
+    where
+        K: Resource<DynamicType = ()> + Clone,
+    {
+        store.get(&ObjectRef::new(&key.name).within(&key.namespace))
+    }
+
+    /// A Secret, read when it is first asked for and again after it changed.
+    pub(crate) async fn secret(&self, key: &Key) -> Result<Option<Arc<Secret>>, kube::Error> {
+        if let Some(known) = lock(&self.secrets).get(key).cloned() {
+            return Ok(Some(known));
+        }
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        let found = api.get_opt(&key.name).await?.map(Arc::new);
+        if let Some(secret) = &found {
+            lock(&self.secrets).insert(key.clone(), secret.clone());
+        }
+        Ok(found)
+    }
+
+    /// All records of machines, in the order of their keys.
+    pub(crate) fn all_machines(&self) -> Vec<Arc<VirtualMachine>> {
+        let mut all = self.machines.state();
+        all.sort_by_cached_key(|vm| (vm.namespace(), vm.name_any()));
+        all
+    }
+
+    /// The keys of the records that use a Provider.
+    pub(crate) fn users_of(&self, provider: &Key) -> BTreeSet<Key> {
+        lock(&self.index).of_provider(provider)
+    }
+}
+
+/// What other records claim on one provider.
+pub(crate) struct ProviderClaims<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) provider: &'a Key,
+}
+
+impl Claims for ProviderClaims<'_> {
+    fn claimed(&self, id: &MachineId, uid: &str) -> bool {
+        lock(&self.context.index).claimed(self.provider, id, uid)
+    }
+
+    fn better(&self, name: &str, wanted: &str, uid: &str) -> bool {
+        lock(&self.context.index).better(self.provider, name, wanted, uid)
+    }
+}
+
+/// Tasks that end when the controllers do.
+#[derive(Default)]
+pub(crate) struct Tasks(Mutex<JoinSet<()>>);
+
+impl Tasks {
+    /// Runs `task` beside everything else.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut set = lock(&self.0);
+        while set.try_join_next().is_some() {}
+        set.spawn(task);
+    }
+
+    /// Ends all of them.
+    pub(crate) fn stop(&self) {
+        lock(&self.0).abort_all();
+    }
+}

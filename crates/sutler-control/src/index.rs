@@ -1,0 +1,171 @@
+//! Which records use what, so that a change finds them without a search.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sutler_api::{infra::VirtualMachine, names::annotations};
+use sutler_provider::MachineId;
+
+use kube::ResourceExt as _;
+
+use crate::fleet::Key;
+
+/// What a record refers to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reference {
+    /// A Provider.
+    Provider(Key),
+    /// A VMClass.
+    Class(Key),
+    /// A VMImage.
+    Image(Key),
+    /// A VMNetworkAttachment.
+    Network(Key),
+    /// A Secret.
+    Secret(Key),
+    /// A machine on a Provider.
+    Machine(Key, MachineId),
+    /// A name on a Provider, in lower case.
+    Name(Key, String),
+    /// The record's UID.
+    Uid(String),
+}
+
+/// Which records use what.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    users: BTreeMap<Reference, BTreeSet<Key>>,
+    references: BTreeMap<Key, (String, BTreeSet<Reference>)>,
+}
+
+impl Index {
+    /// Takes a record in, and tells what it began or ceased to use.
+    pub(crate) fn put(&mut self, vm: &VirtualMachine) -> Vec<Reference> {
+        let key = Key::new(vm.namespace().unwrap_or_default(), vm.name_any());
+        let uid = vm.uid().unwrap_or_default();
+        let new = references(vm);
+        let (_, old) = self.references.insert(key.clone(), (uid, new.clone())).unwrap_or_default();
+        for gone in old.difference(&new) {
+            self.unlink(gone, &key);
+        }
+        for come in new.difference(&old) {
+            self.users.entry(come.clone()).or_default().insert(key.clone());
+        }
+        old.symmetric_difference(&new).cloned().collect()
+    }
+
+    /// Lets a record go, and tells what it used.
+    pub(crate) fn remove(&mut self, key: &Key) -> Vec<Reference> {
+        let Some((_, old)) = self.references.remove(key) else { return Vec::new() };
+        for gone in &old {
+            self.unlink(gone, key);
+        }
+        old.into_iter().collect()
+    }
+
+    /// The records that use this.
+    pub(crate) fn users(&self, reference: &Reference) -> BTreeSet<Key> {
+        self.users.get(reference).cloned().unwrap_or_default()
+    }
+
+    /// How many records use this.
+    pub(crate) fn count(&self, reference: &Reference) -> usize {
+        self.users.get(reference).map_or(0, BTreeSet::len)
+    }
+
+    /// The records on a Provider.
+    pub(crate) fn of_provider(&self, provider: &Key) -> BTreeSet<Key> {
+        self.users(&Reference::Provider(provider.clone()))
+    }
+
+    /// The record with this UID.
+    pub(crate) fn of_uid(&self, uid: &str) -> Option<Key> {
+        self.users.get(&Reference::Uid(uid.to_owned()))?.first().cloned()
+    }
+
+    /// The records whose name is `found` or a beginning of it that ends before `-` or `.`.
+    pub(crate) fn of_name(&self, provider: &Key, found: &str) -> BTreeSet<Key> {
+        let found = found.to_lowercase();
+        beginnings(&found)
+            .filter_map(|name| self.users.get(&Reference::Name(provider.clone(), name.to_owned())))
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// Whether another record than `uid` has this machine.
+    pub(crate) fn claimed(&self, provider: &Key, id: &MachineId, uid: &str) -> bool {
+        let users = self.users.get(&Reference::Machine(provider.clone(), id.clone()));
+        users.into_iter().flatten().any(|key| self.uid_of(key) != Some(uid))
+    }
+
+    /// Whether another record than `uid` has a name that `found` matches better than it matches
+    /// `wanted`: one that is equal to it, or a longer beginning of it.
+    pub(crate) fn better(&self, provider: &Key, found: &str, wanted: &str, uid: &str) -> bool {
+        let found = found.to_lowercase();
+        beginnings(&found).filter(|name| name.len() > wanted.len()).any(|name| {
+            let name = Reference::Name(provider.clone(), name.to_owned());
+            let users = self.users.get(&name);
+            users.into_iter().flatten().any(|key| self.uid_of(key) != Some(uid))
+        })
+    }
+
+    /// The keys of all records.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.references.keys()
+    }
+
+    /// The UID of the record with this key.
+    pub(crate) fn uid_of(&self, key: &Key) -> Option<&str> {
+        self.references.get(key).map(|(uid, _)| uid.as_str())
+    }
+
+    fn unlink(&mut self, reference: &Reference, key: &Key) {
+        if let Some(users) = self.users.get_mut(reference) {
+            users.remove(key);
+            if users.is_empty() {
+                self.users.remove(reference);
+            }
+        }
+    }
+}
+
+/// A name, and what of it ends before a `-` or `.`.
+fn beginnings(name: &str) -> impl Iterator<Item = &str> {
+    let separators = name.char_indices().filter(|(_, c)| matches!(c, '-' | '.'));
+    separators.map(|(at, _)| at).chain([name.len()]).map(|end| &name[..end])
+}
+
+fn references(vm: &VirtualMachine) -> BTreeSet<Reference> {
+    let own = vm.namespace().unwrap_or_default();
+    let of = |reference: &sutler_api::refs::ObjectRef| {
+        Key::new(reference.namespace_or(&own), &reference.name)
+    };
+    let secret = |data: &Option<sutler_api::infra::GuestData>| {
+        let secret = data.as_ref().and_then(|data| data.secret_ref.as_ref());
+        secret.map(|secret| Reference::Secret(Key::new(&own, &secret.name)))
+    };
+    let provider = of(&vm.spec.provider_ref);
+    let mut found = BTreeSet::from([
+        Reference::Provider(provider.clone()),
+        Reference::Uid(vm.uid().unwrap_or_default()),
+    ]);
+    found.extend(vm.spec.class_ref.as_ref().map(|class| Reference::Class(of(class))));
+    found.extend(vm.spec.image_ref.as_ref().map(|image| Reference::Image(of(image))));
+    let networks = vm.spec.networks.iter().filter_map(|nic| nic.network_ref.as_ref());
+    found.extend(networks.map(|network| Reference::Network(of(network))));
+    if let Some(data) = &vm.spec.user_data {
+        found.extend(secret(&data.cloud_init));
+        found.extend(secret(&data.ignition));
+    }
+    found.extend(vm.spec.meta_data.as_ref().and_then(|data| secret(&data.cloud_init)));
+    let status = vm.status.as_ref();
+    // What was never asked for claims nothing.
+    if vm.annotations().contains_key(annotations::TOKEN) {
+        let name = vm.annotations().get(annotations::PLATFORM_NAME);
+        let name = name.or_else(|| status.and_then(|status| status.platform_name.as_ref()));
+        found.extend(name.map(|name| Reference::Name(provider.clone(), name.to_lowercase())));
+        let id = status.and_then(|status| status.id.clone());
+        found.extend(id.map(|id| Reference::Machine(provider, MachineId(id))));
+    }
+    found
+}

@@ -1,0 +1,26 @@
+//! The pure planner, and the controllers that carry its decisions out.
+//!
+//! [`plan`] decides on one step for one machine from what is wanted, what is known and what time it
+//! is. [`run`] keeps caches of the API, hands each record to the planner when something happened to
+//! it, writes down what has to be on record, and asks the provider in a task of its own: a reconcile
+//! never waits for a hypervisor. Everything that must outlive a crash is in the API.
+
+mod claims;
+mod context;
+mod events;
+pub mod fleet;
+mod images;
+mod index;
+mod leader;
+pub mod machine;
+pub mod metrics;
+mod operations;
+mod orphans;
+pub mod plan;
+mod providers;
+pub mod rules;
+mod run;
+
+pub use context::{Context, Outside, Settings};
+pub use leader::lead;
+pub use run::{Start, run};

@@ -1,0 +1,188 @@
+//! The controller of VirtualMachines: fetch, plan, carry out one step, say so.
+
+mod execute;
+mod guest_data;
+pub mod hooks;
+pub(crate) mod image;
+mod resolve;
+mod status;
+
+pub(crate) use status::difference as status_difference;
+
+use std::{sync::Arc, time::Duration};
+
+use kube::{ResourceExt as _, runtime::controller::Action};
+use sutler_api::{infra::VirtualMachine, names::reasons};
+
+use crate::{
+    context::{Context, ProviderClaims},
+    fleet::{Connection, Key, State},
+    plan::{Blocker, Inputs, Plan, Platform, Record, Step, plan},
+};
+
+/// Why a reconcile did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API refused or failed.
+    #[error("the API did not answer as needed")]
+    Api(#[from] kube::Error),
+}
+
+/// The pause after which a record is looked at even if nothing happened to it.
+const RESYNC: Duration = Duration::from_secs(1800);
+
+/// The next try after an error of the API.
+pub(crate) fn error_policy(_: Arc<VirtualMachine>, error: &Error, context: Arc<Context>) -> Action {
+    let Error::Api(source) = error;
+    context.counters.count_api_error();
+    tracing::debug!(error = source as &dyn std::error::Error, "a machine's record is tried again");
+    Action::requeue(Duration::from_secs(1))
+}
+
+/// Looks at one record.
+pub(crate) async fn reconcile(
+    cached: Arc<VirtualMachine>,
+    context: Arc<Context>,
+) -> Result<Action, Error> {
+    let Some(uid) = cached.uid() else { return Ok(Action::await_change()) };
+    let vm = freshest(&context, &uid, cached);
+    context.counters.count_reconcile("VirtualMachine");
+    let record = match Record::read(&vm) {
+        Ok(record) => record,
+        Err(message) => {
+            let report = status::unreadable(message);
+            status::publish(&context, &vm, None, &report).await?;
+            return Ok(Action::await_change());
+        }
+    };
+    let key = Key::new(&record.namespace, &record.name);
+    let provider =
+        Key::new(vm.spec.provider_ref.namespace_or(&record.namespace), &vm.spec.provider_ref.name);
+    let (connection, state) = platform(&context, &provider);
+    let capabilities = state.as_ref().ok().and_then(|state| state.capabilities.clone());
+    let desired = match (&state, &capabilities) {
+        (Ok(state), Some(capabilities)) => {
+            resolve::resolve(&context, &vm, &record, state, capabilities).await
+        }
+        (Ok(_), None) => Err(not_ready(&provider, "it has not told yet what it can do")),
+        (Err(blocker), _) => Err(blocker.clone()),
+    };
+    let now = context.clock.now();
+    let claims = ProviderClaims { context: &context, provider: &provider };
+    let memory = context.slot(&uid, |slot| {
+        // An ID that was on record when this process began is known since then.
+        if record.id.is_some() && slot.memory.id_since.is_none() {
+            slot.memory.id_since = Some(now);
+        }
+        slot.memory.clone()
+    });
+    let decide = |platform: Result<Platform<'_>, &Blocker>| {
+        let desired = desired.as_ref();
+        plan(&Inputs { record: &record, desired, platform, memory: &memory, claims: &claims, now })
+    };
+    let next = match (&connection, &state, &capabilities) {
+        (Some(connection), Ok(state), Some(capabilities)) => connection.inventory.read(|view| {
+            decide(Ok(Platform {
+                capabilities,
+                view,
+                discovery_timeout: state.discovery_timeout,
+                hashed: state.hashed,
+                installation: &context.installation,
+            }))
+        }),
+        (_, Err(blocker), _) => decide(Err(blocker)),
+        _ => decide(Err(&not_ready(&provider, "it has not told yet what it can do"))),
+    };
+    tracing::trace!(%key, step = ?next.step, reason = %next.report.reason, "planned");
+    carry_out(&context, &vm, &record, desired.as_ref().ok(), connection, next).await
+}
+
+async fn carry_out(
+    context: &Arc<Context>,
+    vm: &Arc<VirtualMachine>,
+    record: &Record,
+    desired: Option<&crate::plan::Desired>,
+    connection: Option<Arc<Connection>>,
+    next: Plan,
+) -> Result<Action, Error> {
+    let Plan { step, report } = next;
+    let now = context.clock.now();
+    let wake = match &step {
+        Step::Wait(at) | Step::LookUntil(_, at) => Some(*at),
+        _ => None,
+    };
+    // What must be on record before the provider is asked is written by the step itself.
+    let step_was =
+        execute::execute(context, vm, record, desired, connection.as_ref(), &step).await?;
+    let said = match step_was {
+        // The record is gone, or has changed under our hands: what was planned is void.
+        execute::Done::Void => return Ok(Action::requeue(Duration::from_millis(50))),
+        execute::Done::Gone => return Ok(Action::await_change()),
+        execute::Done::Wrote(fresh) => status::publish(context, &fresh, desired, &report).await?,
+        execute::Done::Nothing => status::publish(context, vm, desired, &report).await?,
+    };
+    let at = [wake, said].into_iter().flatten().min();
+    Ok(Action::requeue(match at {
+        Some(at) => Duration::try_from(at.duration_since(now))
+            .unwrap_or_default()
+            .max(Duration::from_millis(1))
+            .min(RESYNC),
+        None => RESYNC,
+    }))
+}
+
+/// The newer of the cached record and the one that our last write left.
+fn freshest(context: &Context, uid: &str, cached: Arc<VirtualMachine>) -> Arc<VirtualMachine> {
+    context.slot(uid, |slot| match &slot.written {
+        Some(written) if version(written) > version(&cached) => written.clone(),
+        Some(_) => {
+            slot.written = None;
+            cached
+        }
+        None => cached,
+    })
+}
+
+/// Versions of one object can be compared as numbers, on every server that Kubernetes knows.
+fn version(vm: &VirtualMachine) -> u64 {
+    vm.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+fn platform(
+    context: &Context,
+    provider: &Key,
+) -> (Option<Arc<Connection>>, Result<State, Blocker>) {
+    if let Some(connection) = context.fleet.get(provider) {
+        let state = connection.state();
+        return (Some(connection), Ok(state));
+    }
+    let blocker = match Context::cached(&context.providers, provider) {
+        None => Blocker {
+            reason: reasons::REFERENCE_NOT_FOUND.to_owned(),
+            message: format!(
+                "spec.providerRef: Provider {} is not in namespace {}: create it",
+                provider.name, provider.namespace
+            ),
+            retry: Some(Duration::from_secs(300)),
+            failed: false,
+        },
+        Some(object) => not_ready(provider, &why_not_ready(&object)),
+    };
+    (None, Err(blocker))
+}
+
+fn not_ready(provider: &Key, why: &str) -> Blocker {
+    Blocker {
+        reason: reasons::PROVIDER_NOT_READY.to_owned(),
+        message: format!("Provider {provider} is not ready: {why}"),
+        retry: Some(Duration::from_secs(60)),
+        failed: false,
+    }
+}
+
+fn why_not_ready(provider: &sutler_api::infra::Provider) -> String {
+    let ready = provider.status.as_ref().and_then(|status| {
+        sutler_api::conditions::find(&status.conditions, sutler_api::names::condition_types::READY)
+    });
+    ready.map_or_else(|| "it was not looked at yet".to_owned(), |ready| ready.message.clone())
+}

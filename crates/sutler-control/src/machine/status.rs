@@ -1,0 +1,449 @@
+//! What a record's status says after a plan, written when it matters and not more often.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use serde_json::{Map, Value, json};
+use sutler_api::{
+    conditions,
+    infra::{
+        DiskStatus, InterfaceStatus, MachineResources, PowerState, SnapshotInfo, VirtualMachine,
+        VirtualMachinePhase as Phase, VirtualMachineStatus,
+    },
+    names::{condition_types, reasons, stages},
+    progress::{Stage, StageState, Waiting},
+};
+use sutler_provider::{Machine, Power, Seen};
+
+use super::{Error, execute::patch_status};
+use crate::{
+    context::{Context, Slot},
+    operations,
+    plan::{Desired, Outcome, Progress, Record, Report},
+    rules::{Rule, broken},
+};
+
+/// A record that cannot be read.
+pub(super) fn unreadable(message: String) -> Report {
+    Report {
+        phase: Phase::Failed,
+        ready: false,
+        reason: reasons::UNREADABLE.to_owned(),
+        message,
+        stalled: true,
+        progress: None,
+        waiting: None,
+        machine: None,
+        held_change: None,
+    }
+}
+
+/// Writes the report into the record's status, at once if it matters, or later together with what
+/// else comes; then the time of that is returned.
+pub(super) async fn publish(
+    context: &Arc<Context>,
+    vm: &Arc<VirtualMachine>,
+    desired: Option<&Desired>,
+    report: &Report,
+) -> Result<Option<Timestamp>, Error> {
+    let uid = vm.uid().unwrap_or_default();
+    let now = context.clock.now();
+    let old = vm.status.clone().unwrap_or_default();
+    let new = context.slot(&uid, |slot| {
+        note_progress(slot, report.progress.as_ref(), report.ready, now);
+        next_status(vm, &old, slot, desired, report, now)
+    });
+    let begun = operations::begin(context, vm, report).await?;
+    let mut new = new;
+    new.operation_ref = begun.or(new.operation_ref);
+    let Some(patch) = difference(&old, &new) else {
+        context.slot(&uid, |slot| slot.unwritten_since = None);
+        operations::follow(context, vm, report, &new, false).await?;
+        return Ok(None);
+    };
+    let due = context.slot(&uid, |slot| {
+        let since = *slot.unwritten_since.get_or_insert(now);
+        let due = since.saturating_add(context.settings.coalesce).unwrap_or(now);
+        (!matters(&old, &new, report) && due > now).then_some(due)
+    });
+    if due.is_some() {
+        return Ok(due);
+    }
+    let body = json!({ "metadata": { "resourceVersion": vm.resource_version() }, "status": patch });
+    let written = patch_status(context, vm, body).await?;
+    let Some(fresh) = written else {
+        // Somebody else was first: look again at what they wrote.
+        return Ok(Some(now + Duration::from_millis(50)));
+    };
+    context.slot(&uid, |slot| slot.unwritten_since = None);
+    tell(context, &fresh, &old, &new, report).await;
+    operations::follow(context, &fresh, report, &new, true).await?;
+    Ok(None)
+}
+
+/// Whether a change of status must not wait: everything but progress.
+fn matters(old: &VirtualMachineStatus, new: &VirtualMachineStatus, report: &Report) -> bool {
+    if report.ready || report.stalled || report.phase == Phase::Failed {
+        return true;
+    }
+    // What was ready and is no longer, people want to know at once.
+    conditions::is_true(&old.conditions, condition_types::READY)
+        || report.waiting.is_some() && old.phase == new.phase
+        || report.phase == Phase::Deleting && old.phase != new.phase
+}
+
+fn next_status(
+    vm: &VirtualMachine,
+    old: &VirtualMachineStatus,
+    slot: &Slot,
+    desired: Option<&Desired>,
+    report: &Report,
+    now: Timestamp,
+) -> VirtualMachineStatus {
+    let mut new = old.clone();
+    let generation = vm.metadata.generation;
+    let record = Record::read(vm).ok();
+    let intent = record.as_ref().and_then(|record| record.intent.as_ref());
+    if let Some(intent) = intent {
+        let incarnation = i32::try_from(intent.token.incarnation).unwrap_or(i32::MAX);
+        if new.incarnation.is_some_and(|old| old != incarnation) {
+            forget_machine(&mut new);
+        }
+        new.incarnation = Some(incarnation);
+        if let Some(Outcome::Accepted { id, task, .. }) =
+            slot.memory.attempt_of(intent.requested_at)
+        {
+            new.last_task_ref = task.as_ref().map(|task| task.0.clone());
+            if new.id.is_none() {
+                new.id = id.as_ref().map(|id| id.0.clone());
+            }
+        }
+    }
+    new.platform_name = record.as_ref().and_then(|record| record.platform_name.clone());
+    if let Some(seen) = &report.machine {
+        // Its power counts as on only once what is to be done after a start was done.
+        let hold = desired.is_some_and(|desired| desired.post_start)
+            && !slot.memory.post_started
+            && old.power_state != Some(PowerState::On);
+        facts(&mut new, seen, hold, now);
+    } else if broken(Rule::FactsStay) && report.waiting.is_some() {
+        new.ips.clear();
+        new.host = None;
+    }
+    if broken(Rule::SuccessIsObserved) && slot.memory.attempt.is_some() && report.machine.is_none()
+    {
+        new.power_state = Some(PowerState::On);
+    }
+    new.phase = Some(report.phase);
+    new.message = Some(cut(&report.message));
+    new.waiting = waiting(old, report, now);
+    new.stages = stages_of(old, slot, report, now);
+    new.observed_generation = generation;
+    set_conditions(&mut new, report, generation, now);
+    new
+}
+
+/// A new incarnation is another machine: nothing that is known of the old one holds of it.
+fn forget_machine(status: &mut VirtualMachineStatus) {
+    *status = VirtualMachineStatus {
+        conditions: std::mem::take(&mut status.conditions),
+        restart_handled: status.restart_handled.take(),
+        operation_ref: status.operation_ref.take(),
+        ..VirtualMachineStatus::default()
+    };
+}
+
+/// Takes over what the platform shows; what it does not tell stays as it was.
+fn facts(status: &mut VirtualMachineStatus, seen: &Seen, hold_power: bool, now: Timestamp) {
+    let Machine {
+        id,
+        name,
+        token: _,
+        installation: _,
+        power,
+        busy: _,
+        hostname,
+        ips,
+        cpu,
+        memory_mib,
+        disks,
+        interfaces,
+        snapshots,
+        tags: _,
+        host,
+        group: _,
+        console_url,
+        created_at,
+        raw,
+    } = seen.machine.as_ref();
+    let before = status.clone();
+    status.id = Some(id.0.clone());
+    if status.platform_name.is_none() {
+        status.platform_name = Some(name.clone());
+    }
+    match power {
+        Power::On if hold_power => {}
+        Power::On => status.power_state = Some(PowerState::On),
+        Power::Off | Power::Paused => status.power_state = Some(PowerState::Off),
+        Power::Unknown => {}
+    }
+    if !ips.is_empty() {
+        status.ips.clone_from(ips);
+    }
+    keep(&mut status.hostname, hostname);
+    keep(&mut status.host, host);
+    keep(&mut status.console_url, console_url);
+    if cpu.is_some() || memory_mib.is_some() {
+        let current = status.current_resources.get_or_insert_default();
+        *current = MachineResources {
+            cpu: cpu.and_then(|cpu| i32::try_from(cpu).ok()).or(current.cpu),
+            memory_mib: memory_mib.and_then(|mib| i64::try_from(mib).ok()).or(current.memory_mib),
+            gpu: current.gpu.take(),
+        };
+    }
+    if let Some(disks) = disks {
+        status.disks = disks
+            .iter()
+            .map(|disk| DiskStatus {
+                name: disk.name.clone(),
+                id: disk.id.clone(),
+                path: disk.path.clone(),
+                size_gib: i32::try_from(disk.size_gib).ok(),
+            })
+            .collect();
+    }
+    if let Some(interfaces) = interfaces {
+        status.interfaces = interfaces
+            .iter()
+            .map(|card| InterfaceStatus {
+                name: card.name.clone(),
+                device: card.device.clone(),
+                mac_address: card.mac.clone(),
+                network: card.network.clone(),
+                ips: card.ips.clone(),
+            })
+            .collect();
+    }
+    if let Some(snapshots) = snapshots {
+        status.snapshots = snapshots
+            .iter()
+            .map(|snapshot| SnapshotInfo {
+                id: snapshot.id.0.clone(),
+                name: snapshot.name.clone(),
+                creation_time: Time(snapshot.created_at.unwrap_or(seen.first_seen)),
+                description: snapshot.description.clone(),
+                size_bytes: snapshot.size_bytes.and_then(|size| i64::try_from(size).ok()),
+                has_memory: Some(snapshot.memory),
+            })
+            .collect();
+    }
+    if !raw.is_empty() {
+        status.provider.clone_from(raw);
+    }
+    if status.created_at.is_none() {
+        status.created_at = Some(Time(created_at.unwrap_or(seen.first_seen)));
+    }
+    // That it was looked at is worth no write of its own.
+    if *status != before || status.last_observed_at.is_none() {
+        status.last_observed_at = Some(Time(now));
+    }
+}
+
+fn keep(known: &mut Option<String>, told: &Option<String>) {
+    if told.is_some() {
+        known.clone_from(told);
+    }
+}
+
+fn waiting(old: &VirtualMachineStatus, report: &Report, now: Timestamp) -> Option<Waiting> {
+    let next = report.waiting.as_ref()?;
+    let (reason, message) = match &report.held_change {
+        Some((reason, message)) if report.ready => ((*reason).to_owned(), message.clone()),
+        _ => (report.reason.clone(), report.message.clone()),
+    };
+    let before = old.waiting.as_ref().filter(|waiting| waiting.reason == reason);
+    Some(Waiting {
+        since: before.and_then(|waiting| waiting.since.clone()).or(Some(Time(now))),
+        reason,
+        message: Some(cut(&message)),
+        next_attempt: next.next.map(Time),
+    })
+}
+
+/// Notes when stages begin and end, whether or not that is written down at once.
+fn note_progress(slot: &mut Slot, progress: Option<&Progress>, ready: bool, now: Timestamp) {
+    let reached = match (progress, ready) {
+        (Some(progress), _) => progress.stage,
+        (None, true) => slot.stages.len(),
+        (None, false) => return,
+    };
+    for (index, stage) in slot.stages.iter_mut().enumerate() {
+        if index < reached {
+            let (_, end) = stage.get_or_insert((now, None));
+            end.get_or_insert(now);
+        } else if index == reached {
+            stage.get_or_insert((now, None));
+        }
+    }
+}
+
+fn stages_of(
+    old: &VirtualMachineStatus,
+    slot: &Slot,
+    report: &Report,
+    now: Timestamp,
+) -> Vec<Stage> {
+    let done = old.stages.last().is_some_and(|stage| stage.state == StageState::Completed);
+    let same = old.incarnation.is_none() || done;
+    // Once a machine was made, its stages tell of that; what changes later is in its conditions.
+    if done && same && old.id.is_some() {
+        return old.stages.clone();
+    }
+    if report.progress.is_none() && !report.ready {
+        return old.stages.clone();
+    }
+    let current = report.progress.as_ref();
+    let reached = current.map_or(stages::ALL.len(), |progress| progress.stage);
+    stages::ALL
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let times = slot.stages[index];
+            let state = match index.cmp(&reached) {
+                std::cmp::Ordering::Less => StageState::Completed,
+                std::cmp::Ordering::Equal if report.stalled => StageState::Failed,
+                std::cmp::Ordering::Equal => StageState::Running,
+                std::cmp::Ordering::Greater => StageState::Pending,
+            };
+            let ended = matches!(state, StageState::Completed | StageState::Failed);
+            let known = old.stages.iter().find(|stage| &stage.name == name);
+            let started = known.and_then(|stage| stage.started_at.clone());
+            Stage {
+                name: (*name).to_owned(),
+                started_at: started.or(times.map(|(start, _)| Time(start))),
+                finished_at: ended.then(|| Time(times.and_then(|(_, end)| end).unwrap_or(now))),
+                percent: match state {
+                    StageState::Completed => Some(100),
+                    StageState::Running => {
+                        current.and_then(|progress| progress.percent).map(i32::from)
+                    }
+                    _ => None,
+                },
+                message: (index == reached).then(|| cut(&report.message)),
+                state,
+            }
+        })
+        .collect()
+}
+
+fn set_conditions(
+    status: &mut VirtualMachineStatus,
+    report: &Report,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let provisioning = report.phase == Phase::Provisioning;
+    let changing = report.phase == Phase::Reconfiguring || report.held_change.is_some();
+    let deleting = report.phase == Phase::Deleting;
+    let held = report.held_change.as_ref();
+    let mut set = |type_: &str, holds: bool, wanted: bool, reason: &str, message: &str| {
+        let list = &mut status.conditions;
+        if wanted {
+            conditions::set(list, type_, holds.into(), reason, message, generation, now);
+        } else {
+            list.retain(|condition| condition.type_ != type_);
+        }
+    };
+    let (reason, message) = (report.reason.as_str(), report.message.as_str());
+    set(condition_types::READY, report.ready, true, reason, message);
+    set(condition_types::PROVISIONING, true, provisioning, reason, message);
+    let (change, why) = held.map_or((reason, message), |(reason, why)| (*reason, why.as_str()));
+    set(condition_types::RECONFIGURING, held.is_none(), changing, change, why);
+    set(condition_types::DELETING, true, deleting, reason, message);
+    set(condition_types::STALLED, true, report.stalled, reason, message);
+    let moving = !report.ready && !report.stalled;
+    set(condition_types::RECONCILING, true, moving, reason, message);
+}
+
+/// Tells people about turning points.
+async fn tell(
+    context: &Context,
+    vm: &VirtualMachine,
+    old: &VirtualMachineStatus,
+    new: &VirtualMachineStatus,
+    report: &Report,
+) {
+    let ready = |status: &VirtualMachineStatus| {
+        conditions::find(&status.conditions, condition_types::READY)
+            .map(|ready| (ready.status.clone(), ready.reason.clone()))
+    };
+    let (before, after) = (ready(old), ready(new));
+    if before == after {
+        return;
+    }
+    match report.ready {
+        true => context.recorder.note(vm, &report.reason, &report.message).await,
+        false if report.stalled || is_trouble(&report.reason) => {
+            context.recorder.warn(vm, &report.reason, &report.message).await;
+        }
+        false => {}
+    }
+}
+
+fn is_trouble(reason: &str) -> bool {
+    matches!(
+        reason,
+        reasons::MACHINE_LOST | reasons::EXTRA_MACHINE | reasons::OWNERSHIP_LOST | reasons::FAILED
+    )
+}
+
+/// What a status says at most in one text.
+fn cut(text: &str) -> String {
+    text.chars().take(1024).collect()
+}
+
+/// The merge patch that leads from one status to another, or none where they are alike.
+pub(crate) fn difference<S: serde::Serialize>(old: &S, new: &S) -> Option<Value> {
+    let (old, new) = (serde_json::to_value(old).ok()?, serde_json::to_value(new).ok()?);
+    merge_patch(&old, &new)
+}
+
+fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return Some(new.clone()) };
+    let mut patch = Map::new();
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in new {
+        match old.get(key) {
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+            Some(before) => {
+                if let Some(change) = merge_patch(before, value) {
+                    patch.insert(key.clone(), change);
+                }
+            }
+        }
+    }
+    Some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_says_what_differs_and_no_more() {
+        let old = json!({ "a": 1, "b": { "c": [1], "d": 2 }, "e": 3 });
+        let new = json!({ "a": 1, "b": { "c": [2], "d": 2 }, "f": 4 });
+        let patch = merge_patch(&old, &new).unwrap();
+        assert_eq!(patch, json!({ "b": { "c": [2] }, "e": null, "f": 4 }));
+        assert_eq!(merge_patch(&old, &old), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! What is done for a record that is on its way out. Only what is on record is needed for that,
+//! never a valid wish.
+
+use jiff::Timestamp;
+use sutler_api::{infra::VirtualMachinePhase as Phase, names::reasons};
+use sutler_provider::{Power, Seen};
+
+use super::{
+    DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, Step,
+    create::{complete_since, gone_since, held, later, look, observe, poll},
+    find::find,
+    present::{before_anything, blocked},
+    settled_at,
+};
+use crate::rules::{Rule, broken};
+
+pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
+    let record = inputs.record;
+    if !record.finalizer {
+        let report = deleting("other finalizers are waited for");
+        return Plan { step: Step::Rest, report };
+    }
+    if record.forget {
+        return forget(ForgetWhy::Forced);
+    }
+    // The finalizer and the intent are one write: without an intent nothing was ever asked for.
+    if record.intent.is_none() && record.id.is_none() {
+        return forget(ForgetWhy::NeverAsked);
+    }
+    if record.paused {
+        let report = deleting("changes are held back: remove the annotation sutler.dev/paused");
+        return Plan { step: Step::Rest, report };
+    }
+    if broken(Rule::FinalizerAfterAbsence) && inputs.memory.accepted.contains_key("delete") {
+        return forget(ForgetWhy::Gone);
+    }
+    let platform = match inputs.platform {
+        Ok(platform) => platform,
+        Err(blocker) => return blocked(inputs, blocker),
+    };
+    if let Some(call) = inputs.memory.in_flight {
+        return Plan { step: Step::Rest, report: deleting(format!("{call} is under way")) };
+    }
+    let name = inputs.desired.ok().map(|desired| desired.request.name.as_str());
+    let search = find(record, name, &platform, inputs.claims);
+    if let Some(plan) = before_anything(inputs, &platform, &search) {
+        return plan;
+    }
+    match search.ours {
+        Some(seen) => with_machine(inputs, &platform, &seen),
+        None if !search.extras.is_empty() => {
+            look(inputs.now + super::create::LOOK_AGAIN, deleting("an extra machine is removed"))
+        }
+        None => without_machine(inputs, &platform),
+    }
+}
+
+fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Plan {
+    let record = inputs.record;
+    let id = &seen.machine.id;
+    if record.id.is_none() && !platform.capabilities.token {
+        let report = deleting(format!("machine {id} is claimed before it is removed")).of(seen);
+        return Plan { step: Step::Claim(id.clone()), report };
+    }
+    if record.retain {
+        if !platform.capabilities.token {
+            return forget(ForgetWhy::Retained);
+        }
+        if let Some(plan) = held(inputs, "disown", id.as_ref(), Phase::Deleting) {
+            return plan;
+        }
+        let report = deleting(format!("machine {id} is kept, and let go")).of(seen);
+        return Plan { step: Step::Disown(id.clone()), report };
+    }
+    let pre_stop = inputs.desired.is_ok_and(|desired| desired.pre_stop);
+    if pre_stop && seen.machine.power == Power::On && !inputs.memory.pre_stopped {
+        let report = deleting("what is to be done before its stop").of(seen);
+        return Plan { step: Step::PreStop(id.clone()), report };
+    }
+    let report = deleting(format!("machine {id} is being removed")).of(seen);
+    if let Some(mut plan) = held(inputs, "delete", id.as_ref(), Phase::Deleting) {
+        plan.report.machine = Some(seen.clone());
+        return plan;
+    }
+    match inputs.memory.accepted.get("delete").filter(|accepted| accepted.digest == id.0) {
+        Some(accepted) if accepted.task.is_some() => match &accepted.task {
+            Some(task) => poll(inputs, task, report),
+            None => observe(inputs, platform, id, accepted.at, report),
+        },
+        Some(accepted)
+            if inputs.now < later(accepted.at, platform.capabilities.deadlines.change) =>
+        {
+            observe(inputs, platform, id, accepted.at, report)
+        }
+        _ => Plan { step: Step::Delete(id.clone(), DeleteWhy::Goal), report },
+    }
+}
+
+/// Nothing of the record is to be seen: that has to be proven before it is forgotten.
+fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Plan {
+    let record = inputs.record;
+    let why = if record.retain { ForgetWhy::Retained } else { ForgetWhy::Gone };
+    let Some(intent) = &record.intent else {
+        // An ID without an intent: nothing proves that it is ours, so nothing is done to it.
+        return forget(ForgetWhy::Retained);
+    };
+    if let Some(id) = &record.id {
+        let asked = inputs.memory.accepted.get("delete").map(|accepted| accepted.at);
+        let since = tombstone_end(inputs, platform, intent).max(asked.unwrap_or(Timestamp::MIN));
+        if gone_since(platform, id, since) {
+            return forget(why);
+        }
+        let report = deleting(format!("machine {id} is not to be seen; its absence is confirmed"));
+        if platform.view.absent_as_of(id).is_some_and(|as_of| as_of >= since.min(inputs.now)) {
+            return look(since, report.until(since.max(inputs.now)));
+        }
+        return observe(inputs, platform, id, since.min(inputs.now), report);
+    }
+    let since = tombstone_end(inputs, platform, intent);
+    if broken(Rule::Tombstone) || complete_since(platform, since) {
+        return forget(why);
+    }
+    if !platform.capabilities.list {
+        return match since <= inputs.now {
+            true => forget(ForgetWhy::WindowEnded),
+            false => Plan {
+                step: Step::Wait(since),
+                report: deleting("a machine that was asked for may still show up").until(since),
+            },
+        };
+    }
+    let message = "a machine that was asked for may still show up: it is waited for and removed";
+    look(since, deleting(message).until(since.max(inputs.now)))
+}
+
+/// Until when a machine of the last request may still appear.
+fn tombstone_end(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Timestamp {
+    let known = inputs.memory.id_since.filter(|_| inputs.record.id.is_some());
+    let settled = settled_at(intent.requested_at, platform.capabilities);
+    match inputs.memory.attempt_of(intent.requested_at) {
+        Some(Outcome::Accepted { id: Some(_), at, task: None }) => known.unwrap_or(*at),
+        Some(Outcome::Refused(_)) => intent.requested_at,
+        Some(Outcome::TaskFailed { at, .. }) => *at,
+        _ if !platform.capabilities.returns_id && inputs.record.id.is_none() => {
+            later(intent.requested_at, platform.discovery_timeout).max(settled)
+        }
+        _ => settled.max(known.unwrap_or(Timestamp::MIN)),
+    }
+}
+
+fn forget(why: ForgetWhy) -> Plan {
+    let message = match why {
+        ForgetWhy::NeverAsked => "no machine was ever asked for",
+        ForgetWhy::Gone => "the machine is gone",
+        ForgetWhy::Retained => "the machine is kept",
+        ForgetWhy::Forced => "the record is taken off the books; its machine was not looked at",
+        ForgetWhy::WindowEnded => "no machine showed up in its time",
+    };
+    Plan { step: Step::Forget(why), report: deleting(message) }
+}
+
+fn deleting(message: impl Into<String>) -> Report {
+    Report::busy(Phase::Deleting, reasons::DELETING, message)
+}

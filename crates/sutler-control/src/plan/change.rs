@@ -1,0 +1,146 @@
+//! How a machine differs from what is wanted.
+
+use sutler_provider::{Capabilities, Machine, Power};
+
+use super::{Desired, Record};
+
+/// How a machine differs from what is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs, for people: one line each.
+    pub lines: Vec<String>,
+    /// Whether it can only be mended while the machine is off.
+    pub needs_off: bool,
+    /// Disks that were ours and are no longer wanted.
+    pub remove_disks: Vec<String>,
+    /// Cards that were ours and are no longer wanted.
+    pub remove_nics: Vec<String>,
+    /// Why it can never be mended.
+    pub impossible: Option<(String, String)>,
+}
+
+impl Difference {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// All of it in one line.
+    pub fn text(&self) -> String {
+        self.lines.join(", ")
+    }
+}
+
+/// The name of a machine's first disk.
+pub(crate) const ROOT_DISK: &str = "root";
+
+/// Compares a machine with what is wanted. What the platform does not tell does not differ.
+pub(super) fn difference(
+    desired: &Desired,
+    record: &Record,
+    machine: &Machine,
+    capabilities: &Capabilities,
+) -> Difference {
+    let mut found = Difference::default();
+    let running = machine.power != Power::Off;
+    size(desired, machine, capabilities, running, &mut found);
+    disks(desired, record, machine, capabilities, running, &mut found);
+    nics(desired, record, machine, &mut found);
+    found
+}
+
+fn size(
+    desired: &Desired,
+    machine: &Machine,
+    capabilities: &Capabilities,
+    running: bool,
+    found: &mut Difference,
+) {
+    let Some(class) = &desired.request.class else { return };
+    let offline = running && !capabilities.reconfigure_online;
+    if let Some(cpu) = machine.cpu.filter(|cpu| *cpu != class.cpu) {
+        found.lines.push(format!("{cpu} CPUs should be {}", class.cpu));
+        found.needs_off |= offline;
+    }
+    if let Some(memory) = machine.memory_mib.filter(|memory| *memory != class.memory_mib) {
+        found.lines.push(format!("{memory} MiB of memory should be {}", class.memory_mib));
+        found.needs_off |= offline;
+    }
+}
+
+fn disks(
+    desired: &Desired,
+    record: &Record,
+    machine: &Machine,
+    capabilities: &Capabilities,
+    running: bool,
+    found: &mut Difference,
+) {
+    let Some(disks) = &machine.disks else { return };
+    let root = desired.request.class.as_ref().and_then(|class| class.root_gib);
+    let wanted = desired.request.disks.iter();
+    let wanted = wanted.map(|disk| (disk.name.as_str(), disk.size_gib, disk.grow_online));
+    let root = root.map(|size| (ROOT_DISK, size, true));
+    for (name, size, grow_online) in root.into_iter().chain(wanted) {
+        match disks.iter().find(|disk| disk.name == name) {
+            // A root disk is as large as its image at least: only growing is ever asked for.
+            Some(disk) if disk.size_gib >= size && name == ROOT_DISK => {}
+            Some(disk) if disk.size_gib == size => {}
+            Some(disk) if disk.size_gib > size => {
+                found.impossible = Some((
+                    format!("spec.disks[{name}].sizeGiB"),
+                    format!(
+                        "disk {name} has {} GiB and cannot shrink to {size}: give it at least the \
+                         size that it has, or remove it and add another one",
+                        disk.size_gib
+                    ),
+                ));
+            }
+            Some(disk) => {
+                found
+                    .lines
+                    .push(format!("disk {name} of {} GiB should have {size}", disk.size_gib));
+                found.needs_off |= running && !(grow_online && capabilities.disk_growth_online);
+            }
+            None if name == ROOT_DISK => {}
+            None => {
+                found.lines.push(format!("disk {name} is missing"));
+                found.needs_off |= running && !capabilities.reconfigure_online;
+            }
+        }
+    }
+    // A disk that we did not make is not ours to remove.
+    for disk in disks {
+        let wanted = disk.name == ROOT_DISK
+            || desired.request.disks.iter().any(|wanted| wanted.name == disk.name);
+        if !wanted && record.disks.contains(&disk.name) {
+            found.lines.push(format!("disk {} should go", disk.name));
+            found.remove_disks.push(disk.name.clone());
+            found.needs_off |= running && !capabilities.reconfigure_online;
+        }
+    }
+}
+
+fn nics(desired: &Desired, record: &Record, machine: &Machine, found: &mut Difference) {
+    let Some(cards) = &machine.interfaces else { return };
+    for wanted in &desired.request.nics {
+        let card = cards.iter().find(|card| card.name.as_deref() == Some(&wanted.name));
+        match card {
+            None => found.lines.push(format!("network card {} is missing", wanted.name)),
+            Some(card) => {
+                let network = wanted.network.as_ref().filter(|_| card.network.is_some());
+                if network.is_some() && network != card.network.as_ref() {
+                    found.lines.push(format!("network card {} is on another network", wanted.name));
+                }
+            }
+        }
+    }
+    for card in cards {
+        let Some(name) = &card.name else { continue };
+        let wanted = desired.request.nics.iter().any(|wanted| &wanted.name == name);
+        if !wanted && record.nics.contains(name) {
+            found.lines.push(format!("network card {name} should go"));
+            found.remove_nics.push(name.clone());
+        }
+    }
+}

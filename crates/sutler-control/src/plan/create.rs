@@ -1,0 +1,268 @@
+//! What is done for a record whose machine is not to be seen.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sutler_api::{infra::VirtualMachinePhase as Phase, names::reasons};
+use sutler_provider::{MachineId, TaskId, UniqueBy};
+
+use super::{
+    Desired, Inputs, Intent, Outcome, Plan, Platform, Report, Retry, Step, report::stage, retry,
+    settled_at,
+};
+use crate::rules::{Rule, broken};
+
+/// The pause between two questions after one task.
+const TASK_POLL: Duration = Duration::from_secs(2);
+
+/// How long an event is waited for before the machine is looked at.
+const EVENT_GRACE: Duration = Duration::from_secs(2);
+
+/// Plans for a record whose machine is wanted and not seen.
+pub(super) fn plan(inputs: &Inputs<'_>, platform: &Platform<'_>, desired: &Desired) -> Plan {
+    let Some(intent) = &inputs.record.intent else {
+        return create(inputs, desired, 1);
+    };
+    if let Some(id) = &inputs.record.id {
+        return known(inputs, platform, desired, intent, id);
+    }
+    match inputs.memory.attempt_of(intent.requested_at) {
+        Some(Outcome::Refused(_)) => create(inputs, desired, intent.token.incarnation),
+        // What the failed task left over is found by its token and removed first.
+        Some(Outcome::TaskFailed { at, .. }) => match complete_since(platform, *at) {
+            true => create(inputs, desired, intent.token.incarnation + 1),
+            false => look(*at, provisioning(reasons::OBSERVING, "the failed task is cleaned up")),
+        },
+        Some(Outcome::Accepted { task: Some(task), .. }) => {
+            poll(inputs, task, provisioning(reasons::PROVISIONING, "the machine is being made"))
+        }
+        Some(Outcome::Accepted { id: Some(id), at, .. }) => {
+            if gone_since(platform, id, settled_at(intent.requested_at, platform.capabilities)) {
+                return create(inputs, desired, intent.token.incarnation + 1);
+            }
+            let message = format!("machine {id} was accepted and is expected to show up");
+            observe(inputs, platform, id, *at, provisioning(reasons::PROVISIONING, message))
+        }
+        Some(Outcome::Accepted { id: None, .. }) if platform.capabilities.returns_id => {
+            unresolved(inputs, platform, desired, intent, reasons::DISCOVERING)
+        }
+        Some(Outcome::Accepted { id: None, .. }) => discover(inputs, platform, intent),
+        Some(Outcome::Unknown) | None if broken(Rule::LookBeforeCreate) => {
+            create(inputs, desired, intent.token.incarnation)
+        }
+        Some(Outcome::Unknown) | None => {
+            unresolved(inputs, platform, desired, intent, reasons::OBSERVING)
+        }
+    }
+}
+
+/// Creates, unless the last try failed and its pause is not over.
+fn create(inputs: &Inputs<'_>, desired: &Desired, incarnation: u32) -> Plan {
+    let report = provisioning(reasons::PROVISIONING, "the machine is being asked for");
+    if let Some(plan) = held(inputs, "create", &desired.digest, Phase::Provisioning) {
+        return plan;
+    }
+    Plan { step: Step::Create { incarnation }, report }
+}
+
+/// A machine whose ID is on record and that is not to be seen: it is somewhere, or gone.
+fn known(
+    inputs: &Inputs<'_>,
+    platform: &Platform<'_>,
+    desired: &Desired,
+    intent: &Intent,
+    id: &MachineId,
+) -> Plan {
+    let since = proof_needed_since(inputs, platform, intent);
+    if gone_since(platform, id, since) {
+        let mut plan = create(inputs, desired, intent.token.incarnation + 1);
+        if plan.report.reason == reasons::PROVISIONING {
+            plan.report.reason = reasons::MACHINE_LOST.to_owned();
+            plan.report.message = format!("machine {id} is gone and is made again");
+        }
+        return plan;
+    }
+    let message = format!("machine {id} is not to be seen; it is being looked for");
+    let report = Report::busy(Phase::Running, reasons::OBSERVING, message);
+    // Beyond a platform without lists, only a complete list proves that no other is ours.
+    match absent_since(platform, id, since) {
+        true if since > inputs.now => look(since, report),
+        _ => observe(inputs, platform, id, inputs.memory.id_since.unwrap_or(inputs.now), report),
+    }
+}
+
+/// A request whose outcome is not known: nothing is sent again until the platform, looked at after
+/// the request could still have had an effect, shows nothing of ours.
+fn unresolved(
+    inputs: &Inputs<'_>,
+    platform: &Platform<'_>,
+    desired: &Desired,
+    intent: &Intent,
+    reason: &'static str,
+) -> Plan {
+    if !platform.capabilities.returns_id {
+        return discover(inputs, platform, intent);
+    }
+    let settled = match broken(Rule::SettleWindow) {
+        true => intent.requested_at,
+        false => settled_at(intent.requested_at, platform.capabilities),
+    };
+    if !platform.capabilities.list {
+        // The same token again is the same machine, where the platform sees to that.
+        if platform.capabilities.unique_by == UniqueBy::Token {
+            return create(inputs, desired, intent.token.incarnation);
+        }
+        let message = "the outcome of the last request is not known, and this provider cannot list \
+                       its machines: look on the platform and set status.id or delete the record";
+        return Plan { step: Step::Rest, report: Report::stalled(reasons::OBSERVING, message) };
+    }
+    if complete_since(platform, settled) {
+        return create(inputs, desired, intent.token.incarnation);
+    }
+    let message = "the outcome of the last request is not known: the platform is looked at before \
+                   anything is sent again";
+    look(settled, provisioning(reason, message).until(settled.max(inputs.now)))
+}
+
+/// A machine whose ID was not told: it is looked for until its time is over, and taken even later.
+fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Plan {
+    let end = later(intent.first_requested_at, platform.discovery_timeout);
+    let name = inputs.record.platform_name.as_deref().unwrap_or(&inputs.record.name);
+    if inputs.now >= end {
+        let message = format!(
+            "no machine called {name} showed up within {} seconds of {}; it is taken if it still \
+             comes, or delete the record",
+            platform.discovery_timeout.as_secs(),
+            intent.first_requested_at,
+        );
+        let report = Report::stalled(reasons::DISCOVERY_TIMEOUT, message);
+        return look(inputs.now + LOOK_AGAIN, report);
+    }
+    if !platform.capabilities.list {
+        let message = "the machine's ID was not told and this provider cannot list its machines";
+        let report = provisioning(reasons::DISCOVERING, message).until(end);
+        return Plan { step: Step::Wait(end), report };
+    }
+    let message = format!("a machine called {name} is being looked for");
+    look(inputs.now + LOOK_AGAIN, provisioning(reasons::DISCOVERING, message).until(end))
+}
+
+/// A look that must not be older than this instant: the smallest step ahead.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// What must hold until then before anything is concluded from absence.
+pub(super) fn proof_needed_since(
+    inputs: &Inputs<'_>,
+    platform: &Platform<'_>,
+    intent: &Intent,
+) -> Timestamp {
+    let since = inputs.memory.id_since.unwrap_or(inputs.now);
+    // A reply ends a request; without one, a second effect of it may still come.
+    match inputs.memory.attempt_of(intent.requested_at) {
+        Some(Outcome::Accepted { .. }) => since,
+        _ => since.max(settled_at(intent.requested_at, platform.capabilities)),
+    }
+}
+
+/// Whether the machine is known to have been gone at `since`, and nothing else can be ours.
+pub(super) fn gone_since(platform: &Platform<'_>, id: &MachineId, since: Timestamp) -> bool {
+    let enough = !platform.capabilities.list || platform.capabilities.unique_by != UniqueBy::None;
+    match enough {
+        true => absent_since(platform, id, since),
+        false => complete_since(platform, since) && absent_since(platform, id, since),
+    }
+}
+
+fn absent_since(platform: &Platform<'_>, id: &MachineId, since: Timestamp) -> bool {
+    match platform.view.get(id) {
+        // Another machine has the ID now.
+        Some(other) => other.as_of >= since,
+        None => platform.view.absent_as_of(id).is_some_and(|as_of| as_of >= since),
+    }
+}
+
+pub(super) fn complete_since(platform: &Platform<'_>, since: Timestamp) -> bool {
+    platform.view.complete_as_of().is_some_and(|as_of| as_of >= since)
+}
+
+/// Asks for a look.
+pub(super) fn look(since: Timestamp, report: Report) -> Plan {
+    Plan { step: Step::Look(since), report }
+}
+
+/// Asks after a task, at most every few seconds.
+pub(super) fn poll(inputs: &Inputs<'_>, task: &TaskId, report: Report) -> Plan {
+    let report = match inputs.memory.task_percent {
+        Some(percent) => {
+            let stage = report.progress.as_ref().map_or(stage::CLONE, |progress| progress.stage);
+            report.at(stage, Some(percent))
+        }
+        None => report,
+    };
+    if let Some(plan) = held(inputs, "task", task.as_ref(), report.phase) {
+        return plan;
+    }
+    match inputs.memory.polled_at.map(|at| later(at, TASK_POLL)) {
+        Some(next) if next > inputs.now => {
+            Plan { step: Step::Wait(next), report: report.until(next) }
+        }
+        _ => Plan { step: Step::Task(task.clone()), report },
+    }
+}
+
+/// Looks at one machine after something happened to it: an event may tell first, then it is looked
+/// at once, and from then on the shared list tells.
+pub(super) fn observe(
+    inputs: &Inputs<'_>,
+    platform: &Platform<'_>,
+    id: &MachineId,
+    after: Timestamp,
+    report: Report,
+) -> Plan {
+    if let Some(plan) = held(inputs, "describe", id.as_ref(), report.phase) {
+        return plan;
+    }
+    let described = inputs.memory.described_at.is_some_and(|at| at >= after);
+    let grace = later(after, EVENT_GRACE);
+    let capabilities = platform.capabilities;
+    if !described && capabilities.events && inputs.now < grace {
+        return Plan { step: Step::Wait(grace), report: report.until(grace) };
+    }
+    if !described || !capabilities.list {
+        let next = inputs.memory.described_at.map(|at| later(at, TASK_POLL));
+        return match next.filter(|next| described && *next > inputs.now) {
+            Some(next) => Plan { step: Step::Wait(next), report: report.until(next) },
+            None => Plan { step: Step::Describe(id.clone()), report },
+        };
+    }
+    look(inputs.now + LOOK_AGAIN, report)
+}
+
+/// The plan of a record whose last try at `what` failed, until it may be tried again.
+pub(super) fn held(
+    inputs: &Inputs<'_>,
+    what: &'static str,
+    digest: &str,
+    phase: Phase,
+) -> Option<Plan> {
+    let failure = inputs.memory.failures.get(what)?;
+    match retry(failure, digest) {
+        Retry::At(at) if at <= inputs.now => None,
+        Retry::At(at) => {
+            let report = Report::failed(phase, what, &failure.error, Some(at));
+            Some(Plan { step: Step::Wait(at), report })
+        }
+        Retry::OnChange => {
+            let report = Report::failed(phase, what, &failure.error, None);
+            Some(Plan { step: Step::Rest, report })
+        }
+    }
+}
+
+pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
+    at.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn provisioning(reason: &str, message: impl Into<String>) -> Report {
+    Report::busy(Phase::Provisioning, reason, message).at(stage::CLONE, None)
+}

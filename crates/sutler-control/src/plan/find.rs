@@ -1,0 +1,161 @@
+//! Which machine on the platform is the record's, and which others are its too.
+
+use jiff::Timestamp;
+use sutler_provider::{MachineId, Power, Seen};
+
+use super::{Platform, Record};
+use crate::rules::{Rule, broken};
+
+/// What other records claim on the same platform.
+pub trait Claims {
+    /// Whether another record than `uid` has this machine.
+    fn claimed(&self, id: &MachineId, uid: &str) -> bool;
+    /// Whether another record than `uid` matches this name better than `wanted` does: it is equal,
+    /// or longer.
+    fn better(&self, name: &str, wanted: &str, uid: &str) -> bool;
+}
+
+/// No other record claims anything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nobody;
+
+impl Claims for Nobody {
+    fn claimed(&self, _: &MachineId, _: &str) -> bool {
+        false
+    }
+
+    fn better(&self, _: &str, _: &str, _: &str) -> bool {
+        false
+    }
+}
+
+/// What was found on the platform for a record.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Search {
+    /// The record's machine.
+    pub ours: Option<Seen>,
+    /// Machines that are proven to be the record's, beside the one that it has.
+    pub extras: Vec<Seen>,
+    /// A machine with the record's ID that lost its token: neither ours nor certainly not.
+    pub disputed: Option<Seen>,
+    /// A machine of an incarnation that the record does not know of: the record is behind, or was
+    /// edited.
+    pub ahead: Option<u32>,
+}
+
+/// Looks for the record's machine in what is known of the platform.
+pub(super) fn find(
+    record: &Record,
+    name: Option<&str>,
+    platform: &Platform<'_>,
+    claims: &dyn Claims,
+) -> Search {
+    match platform.capabilities.token {
+        true => by_token(record, platform),
+        false => by_name(record, name, platform, claims),
+    }
+}
+
+fn by_token(record: &Record, platform: &Platform<'_>) -> Search {
+    let known = record.token().map_or(0, |token| token.incarnation);
+    let mut search = Search::default();
+    let mut candidates: Vec<&Seen> = Vec::new();
+    for seen in platform.view.of_record(&record.uid) {
+        let Some(token) = &seen.machine.token else { continue };
+        match token.incarnation.cmp(&known) {
+            std::cmp::Ordering::Equal => candidates.push(seen),
+            std::cmp::Ordering::Less => search.extras.push(seen.clone()),
+            std::cmp::Ordering::Greater => {
+                search.ahead = search.ahead.max(Some(token.incarnation));
+            }
+        }
+    }
+    candidates.sort_by_key(|seen| {
+        let recorded = Some(&seen.machine.id) == record.id.as_ref();
+        (!recorded, seen.machine.created_at, seen.first_seen, seen.machine.id.clone())
+    });
+    let mut candidates = candidates.into_iter().cloned();
+    search.ours = candidates.next();
+    search.extras.extend(candidates);
+    if search.ours.is_none() && search.ahead.is_none() {
+        let of_id = record.id.as_ref().and_then(|id| platform.view.get(id));
+        search.disputed = of_id.filter(|seen| seen.machine.token.is_none()).cloned();
+    }
+    search
+}
+
+fn by_name(
+    record: &Record,
+    name: Option<&str>,
+    platform: &Platform<'_>,
+    claims: &dyn Claims,
+) -> Search {
+    let mut search = Search::default();
+    let name = record.platform_name.as_deref().or(name);
+    if let Some(id) = &record.id {
+        let seen = platform.view.get(id);
+        search.ours = seen.filter(|seen| is_claimed_machine(record, name, seen)).cloned();
+    }
+    let (Some(intent), Some(name)) = (&record.intent, name) else { return search };
+    let mut candidates: Vec<&Seen> = platform
+        .view
+        .named(name)
+        .filter(|seen| Some(&seen.machine.id) != record.id.as_ref())
+        .filter(|seen| {
+            broken(Rule::ExclusiveClaim) || !claims.claimed(&seen.machine.id, &record.uid)
+        })
+        .filter(|seen| {
+            !claims.better(&seen.machine.name, name, &record.uid)
+                && seen
+                    .machine
+                    .hostname
+                    .as_ref()
+                    .is_none_or(|hostname| !claims.better(hostname, name, &record.uid))
+        })
+        // Without a hash in it a name proves nothing: what was there before we asked is another's.
+        .filter(|seen| platform.hashed || since(seen) >= intent.first_requested_at)
+        .collect();
+    candidates.sort_by_key(|seen| {
+        let exact = seen.machine.name == name;
+        (!exact, std::cmp::Reverse(since(seen)), seen.machine.id.clone())
+    });
+    let mut candidates = candidates.into_iter();
+    if search.ours.is_none() && record.id.is_none() {
+        search.ours = candidates
+            .clone()
+            .find(|seen| seen.machine.name == name || seen.machine.power == Power::On)
+            .cloned();
+    }
+    let ours = search.ours.as_ref().map(|seen| seen.machine.id.clone());
+    // Only a whole name with a hash in it proves that a second one is ours as well.
+    let exact = |seen: &&Seen| platform.hashed && seen.machine.name == name;
+    search.extras = candidates
+        .by_ref()
+        .filter(exact)
+        .filter(|seen| ours.is_some() && Some(&seen.machine.id) != ours.as_ref())
+        .cloned()
+        .collect();
+    search
+}
+
+/// Whether the machine that has the record's ID is the one that the record claimed.
+fn is_claimed_machine(record: &Record, name: Option<&str>, seen: &Seen) -> bool {
+    match (record.created_at, seen.machine.created_at) {
+        (Some(recorded), Some(found)) => recorded == found,
+        _ => name.is_none_or(|name| is_name_of(name, seen)),
+    }
+}
+
+fn is_name_of(name: &str, seen: &Seen) -> bool {
+    let matches = |found: &str| {
+        let (found, name) = (found.to_lowercase(), name.to_lowercase());
+        found
+            .strip_prefix(&name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
+    };
+    matches(&seen.machine.name) || seen.machine.hostname.as_deref().is_some_and(matches)
+}
+
+fn since(seen: &Seen) -> Timestamp {
+    seen.machine.created_at.unwrap_or(seen.first_seen)
+}

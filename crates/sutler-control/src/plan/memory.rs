@@ -1,0 +1,117 @@
+//! What one process remembers of a machine between two plans. All of it can be lost.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use sutler_provider::{Error, MachineId, TaskId};
+
+/// What a process remembers of one record.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memory {
+    /// What became of the create that the intent announced.
+    pub attempt: Option<Attempt>,
+    /// What the last create asked for.
+    pub create_digest: String,
+    /// When the machine's ID became known to this process.
+    pub id_since: Option<Timestamp>,
+    /// The change that was accepted last, per kind of change.
+    pub accepted: BTreeMap<&'static str, Accepted>,
+    /// What failed last, per kind of change.
+    pub failures: BTreeMap<&'static str, Failure>,
+    /// A call that is under way.
+    pub in_flight: Option<&'static str>,
+    /// A task on record that the platform no longer knows or that ended.
+    pub lost_task: Option<TaskId>,
+    /// When the running task was last asked after.
+    pub polled_at: Option<Timestamp>,
+    /// How much of the running task is done.
+    pub task_percent: Option<u8>,
+    /// When the machine was last looked at alone.
+    pub described_at: Option<Timestamp>,
+    /// Whether what is to be done before a stop was done for this stop.
+    pub pre_stopped: bool,
+    /// Whether what is to be done after a start was done for this start.
+    pub post_started: bool,
+    /// When the guest was asked to shut down.
+    pub shutdown_since: Option<Timestamp>,
+}
+
+/// A create that was sent, or was about to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// The time in the intent that announced it.
+    pub requested_at: Timestamp,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a create.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It was accepted.
+    Accepted {
+        /// The machine's ID, where it was told.
+        id: Option<MachineId>,
+        /// The task, while it runs.
+        task: Option<TaskId>,
+        /// When.
+        at: Timestamp,
+    },
+    /// It certainly did nothing.
+    Refused(Error),
+    /// Its task ended with an error: something may be left over.
+    TaskFailed {
+        /// The error.
+        error: Error,
+        /// When that was known.
+        at: Timestamp,
+    },
+    /// Nobody knows.
+    Unknown,
+}
+
+/// A change that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted {
+    /// When.
+    pub at: Timestamp,
+    /// Its task, while it runs.
+    pub task: Option<TaskId>,
+    /// What was asked for, so that the same is not asked again and again.
+    pub digest: String,
+}
+
+/// Something that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// The last error.
+    pub error: Error,
+    /// How often in a row.
+    pub count: u32,
+    /// When it was last tried.
+    pub at: Timestamp,
+    /// What was asked for.
+    pub digest: String,
+}
+
+impl Memory {
+    /// Notes that `what` failed.
+    pub fn fail(&mut self, what: &'static str, error: Error, digest: &str, at: Timestamp) {
+        let count = match self.failures.get(what) {
+            Some(failure) if failure.digest == digest => failure.count.saturating_add(1),
+            _ => 1,
+        };
+        self.failures.insert(what, Failure { error, count, at, digest: digest.to_owned() });
+    }
+
+    /// Notes that `what` succeeded, or is no longer wanted.
+    pub fn succeed(&mut self, what: &'static str) {
+        self.failures.remove(what);
+    }
+
+    /// The attempt that the intent of this time announced.
+    pub fn attempt_of(&self, requested_at: Timestamp) -> Option<&Outcome> {
+        let attempt = self.attempt.as_ref().filter(|a| a.requested_at == requested_at)?;
+        Some(&attempt.outcome)
+    }
+}

@@ -1,0 +1,150 @@
+//! What the API says of a machine, without its wishes.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use sutler_api::{
+    infra::{DeletionPolicy, PowerState, VirtualMachine},
+    names::{annotations, finalizers, labels},
+};
+use sutler_provider::{MachineId, TaskId, Token};
+
+/// What was persisted before the provider was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// The token of the machine that is meant.
+    pub token: Token,
+    /// When the first create of this incarnation was about to be sent.
+    pub first_requested_at: Timestamp,
+    /// When the last one was.
+    pub requested_at: Timestamp,
+}
+
+/// A record as the API shows it: identity, intent and last known facts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Record {
+    /// Its UID.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether somebody deleted it.
+    pub deleting: bool,
+    /// Whether our finalizer is on it.
+    pub finalizer: bool,
+    /// Whether changes are held back.
+    pub paused: bool,
+    /// Whether it is to be taken off the books whatever its machine does.
+    pub forget: bool,
+    /// Whether its machine outlives it.
+    pub retain: bool,
+    /// Whether its machine was there before it.
+    pub adopted: bool,
+    /// What was persisted before the provider was asked.
+    pub intent: Option<Intent>,
+    /// The machine's ID, if it is that of the intent's incarnation.
+    pub id: Option<MachineId>,
+    /// The machine's name on the platform, once it was decided.
+    pub platform_name: Option<String>,
+    /// When the platform made the machine.
+    pub created_at: Option<Timestamp>,
+    /// Its power as last written down.
+    pub power: Option<PowerState>,
+    /// Whether addresses are written down.
+    pub has_address: bool,
+    /// Whether it was once complete.
+    pub provisioned: bool,
+    /// Disks that were made for it.
+    pub disks: Vec<String>,
+    /// Cards that were made for it.
+    pub nics: Vec<String>,
+    /// A restart that is asked for and was not met.
+    pub restart: Option<String>,
+    /// The platform's task that was last written down.
+    pub task: Option<TaskId>,
+}
+
+impl Record {
+    /// Reads a record. An intent that cannot be read is an error: it must never be taken for none.
+    pub fn read(vm: &VirtualMachine) -> Result<Self, String> {
+        let notes = vm.annotations();
+        let flag = |key: &str| notes.get(key).is_some_and(|value| value == "true");
+        let status = vm.status.as_ref();
+        let intent = read_intent(vm)?;
+        let adopted = vm.labels().get(labels::ADOPTED).is_some_and(|value| value == "true");
+        let incarnation = status.and_then(|status| status.incarnation).unwrap_or(1);
+        let current = intent
+            .as_ref()
+            .is_none_or(|intent| i64::from(intent.token.incarnation) == i64::from(incarnation));
+        let of_machine = status.filter(|_| current);
+        let restart = notes.get(annotations::RESTART_REQUESTED_AT).cloned();
+        let met = status.and_then(|status| status.restart_handled.clone());
+        Ok(Self {
+            uid: vm.uid().unwrap_or_default(),
+            namespace: vm.namespace().unwrap_or_default(),
+            name: vm.name_any(),
+            deleting: vm.metadata.deletion_timestamp.is_some(),
+            finalizer: vm.finalizers().iter().any(|f| f == finalizers::VIRTUAL_MACHINE),
+            paused: flag(annotations::PAUSED),
+            forget: flag(annotations::FORGET) || flag(annotations::FORCE_DELETE),
+            retain: match vm.spec.deletion_policy {
+                Some(policy) => policy == DeletionPolicy::Retain,
+                None => adopted,
+            },
+            adopted,
+            id: of_machine.and_then(|status| status.id.clone()).map(MachineId),
+            created_at: of_machine
+                .and_then(|status| status.created_at.as_ref())
+                .map(|Time(at)| *at),
+            power: of_machine.and_then(|status| status.power_state),
+            has_address: of_machine.is_some_and(|status| !status.ips.is_empty()),
+            provisioned: of_machine.is_some_and(|status| {
+                status
+                    .stages
+                    .last()
+                    .is_some_and(|stage| stage.state == sutler_api::progress::StageState::Completed)
+            }),
+            disks: of_machine
+                .map(|status| status.disks.iter().map(|disk| disk.name.clone()).collect())
+                .unwrap_or_default(),
+            nics: of_machine
+                .map(|status| status.interfaces.iter().filter_map(|nic| nic.name.clone()).collect())
+                .unwrap_or_default(),
+            platform_name: notes
+                .get(annotations::PLATFORM_NAME)
+                .cloned()
+                .or_else(|| status.and_then(|status| status.platform_name.clone())),
+            task: of_machine.and_then(|status| status.last_task_ref.clone()).map(TaskId),
+            restart: restart.filter(|wanted| Some(wanted) != met.as_ref()),
+            intent,
+        })
+    }
+
+    /// The token that the record's machine carries, once one was asked for.
+    pub fn token(&self) -> Option<&Token> {
+        self.intent.as_ref().map(|intent| &intent.token)
+    }
+}
+
+fn read_intent(vm: &VirtualMachine) -> Result<Option<Intent>, String> {
+    let notes = vm.annotations();
+    let Some(token) = notes.get(annotations::TOKEN) else { return Ok(None) };
+    let token: Token =
+        token.parse().map_err(|error| format!("annotation {}: {error}", annotations::TOKEN))?;
+    // A manifest that was copied with its annotations brings another record's intent along.
+    if Some(&token.uid) != vm.uid().as_ref() {
+        return Ok(None);
+    }
+    let time = |key: &str| match notes.get(key) {
+        None => Ok(None),
+        Some(text) => {
+            text.parse().map(Some).map_err(|_| format!("annotation {key}: {text:?} is no time"))
+        }
+    };
+    let Some(requested_at) = time(annotations::CREATE_REQUESTED_AT)? else {
+        return Err(format!("annotation {} is missing", annotations::CREATE_REQUESTED_AT));
+    };
+    let first = time(annotations::FIRST_REQUESTED_AT)?;
+    Ok(Some(Intent { token, first_requested_at: first.unwrap_or(requested_at), requested_at }))
+}

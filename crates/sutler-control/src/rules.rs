@@ -1,0 +1,83 @@
+//! The rules that keep record and machine in agreement, by name, and a switch that breaks one.
+//!
+//! The switch exists only under the feature `mutations`, for the test which shows that the simulation
+//! catches every broken rule. It is per thread, because each simulated run has a thread of its own.
+
+/// A rule that a test can break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// 1: the intent is persisted before the provider is called.
+    IntentBeforeAction,
+    /// 2: after an unknown outcome, look before creating again.
+    LookBeforeCreate,
+    /// 2: the look begins after the settle window.
+    SettleWindow,
+    /// 3: a partial list makes nothing absent.
+    UnknownIsNotAbsent,
+    /// 4: success is observed.
+    SuccessIsObserved,
+    /// 5: only what is proven ours is deleted.
+    DeleteOnlyOurs,
+    /// 6: the finalizer comes off after absence was observed.
+    FinalizerAfterAbsence,
+    /// 6: a machine that was deleted before its ID was known stays on the books.
+    Tombstone,
+    /// 7: a machine has one claimant.
+    ExclusiveClaim,
+    /// 8: orphans are reported before they are touched.
+    OrphansReportedFirst,
+    /// 9: all readers share one list.
+    OneInventory,
+    /// 10: a provider that hangs holds up nobody else.
+    NobodyBlocksTheNeighbour,
+    /// 11: last known facts stay.
+    FactsStay,
+    /// Writes name the version that they were computed from.
+    StaleReadsAreNotTrusted,
+    /// Extra machines of a record are reaped.
+    ExtrasAreReaped,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::IntentBeforeAction,
+        Self::LookBeforeCreate,
+        Self::SettleWindow,
+        Self::UnknownIsNotAbsent,
+        Self::SuccessIsObserved,
+        Self::DeleteOnlyOurs,
+        Self::FinalizerAfterAbsence,
+        Self::Tombstone,
+        Self::ExclusiveClaim,
+        Self::OrphansReportedFirst,
+        Self::OneInventory,
+        Self::NobodyBlocksTheNeighbour,
+        Self::FactsStay,
+        Self::StaleReadsAreNotTrusted,
+        Self::ExtrasAreReaped,
+    ];
+}
+
+#[cfg(feature = "mutations")]
+std::thread_local! {
+    static BROKEN: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
+}
+
+/// Breaks a rule for everything that runs on this thread.
+#[cfg(feature = "mutations")]
+pub fn break_rule(rule: Option<Rule>) {
+    BROKEN.with(|broken| broken.set(rule));
+}
+
+/// Whether a test broke this rule.
+#[cfg(feature = "mutations")]
+pub(crate) fn broken(rule: Rule) -> bool {
+    BROKEN.with(std::cell::Cell::get) == Some(rule)
+}
+
+/// Whether a test broke this rule: never, in what people run.
+#[cfg(not(feature = "mutations"))]
+pub(crate) const fn broken(_: Rule) -> bool {
+    false
+}

@@ -1,0 +1,371 @@
+//! Runs the controllers: caches of the API, and who is woken by what.
+
+use std::{
+    collections::BTreeSet,
+    future::{Future, ready},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    core::PartialObjectMeta,
+    runtime::{
+        Controller, WatchStreamExt as _,
+        controller::Config,
+        reflector::{self, ObjectRef, store::Writer},
+        utils::Backoff,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use sutler_api::infra::VirtualMachine;
+use tokio::sync::mpsc;
+
+use crate::{
+    context::{Context, Outside, Settings, Wakes},
+    events::Recorder,
+    fleet::{Key, lock},
+    index::Reference,
+    machine, providers,
+};
+
+/// What is told once everything is set up.
+pub type Start = Box<dyn FnOnce(Arc<Context>) + Send>;
+
+/// Runs the controllers until the future is dropped. Nothing of what they began outlives that,
+/// except at the providers.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    outside: Outside,
+    start: Start,
+) -> Result<(), kube::Error> {
+    let installation = installation(&client).await?;
+    let (machines, machines_writer) = reflector::store();
+    let (provider_store, providers_writer) = reflector::store();
+    let (classes, classes_writer) = reflector::store();
+    let (images, images_writer) = reflector::store();
+    let (networks, networks_writer) = reflector::store();
+    let (wake_machines, woken_machines) = mpsc::unbounded_channel();
+    let (wake_providers, woken_providers) = mpsc::unbounded_channel();
+    let (wake_classes, _woken_classes) = mpsc::unbounded_channel();
+    let (wake_images, _woken_images) = mpsc::unbounded_channel();
+    let (wake_networks, _woken_networks) = mpsc::unbounded_channel();
+    let context = Arc::new(Context {
+        recorder: Recorder::new(client.clone(), outside.clock.clone()),
+        clock: outside.clock.clone(),
+        client: client.clone(),
+        settings,
+        outside,
+        installation,
+        fleet: Default::default(),
+        machines,
+        providers: provider_store,
+        classes,
+        images,
+        networks,
+        slots: Default::default(),
+        index: Default::default(),
+        secrets: Default::default(),
+        targets: Default::default(),
+        lookers: Default::default(),
+        wakes: Wakes {
+            machines: wake_machines,
+            providers: wake_providers,
+            classes: wake_classes,
+            images: wake_images,
+            networks: wake_networks,
+        },
+        tasks: Default::default(),
+        counters: Default::default(),
+    });
+    start(context.clone());
+    let _guard = StopTasks(context.clone());
+
+    // What machines refer to is known before the first of them is looked at: what is not cached yet
+    // must not be taken for missing.
+    let caches: Vec<BoxFuture<'_, ()>> = vec![
+        keep(&context, classes_writer, |context, key| {
+            wake_users(context, &Reference::Class(key));
+        })
+        .boxed(),
+        keep(&context, images_writer, |context, key| {
+            wake_users(context, &Reference::Image(key));
+        })
+        .boxed(),
+        keep(&context, networks_writer, |context, key| {
+            wake_users(context, &Reference::Network(key));
+        })
+        .boxed(),
+        secrets(&context).boxed(),
+    ];
+    let caches = futures::future::join_all(caches).map(|_| ());
+
+    let work = async {
+        let ready = futures::future::try_join3(
+            context.classes.wait_until_ready(),
+            context.images.wait_until_ready(),
+            context.networks.wait_until_ready(),
+        );
+        if ready.await.is_err() {
+            return;
+        }
+        let machines = control(
+            &context,
+            machine_events(&context, machines_writer),
+            context.machines.clone(),
+            woken_machines,
+            machine::reconcile,
+            machine::error_policy,
+        );
+        let providers = control(
+            &context,
+            plain_events(&context, providers_writer),
+            context.providers.clone(),
+            woken_providers,
+            providers::reconcile,
+            providers::error_policy,
+        );
+        futures::future::join(machines, providers).await;
+    };
+    futures::future::join(caches, work).await;
+    Ok(())
+}
+
+/// Which control plane this is: the one whose API server this is.
+async fn installation(client: &Client) -> Result<String, kube::Error> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    Ok(namespaces.get("kube-system").await?.uid().unwrap_or_default())
+}
+
+/// Ends what the controllers began when they end.
+struct StopTasks(Arc<Context>);
+
+impl Drop for StopTasks {
+    fn drop(&mut self) {
+        self.0.tasks.stop();
+    }
+}
+
+/// Runs one controller.
+async fn control<K, R, Fut>(
+    context: &Arc<Context>,
+    events: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
+    store: reflector::Store<K>,
+    woken: mpsc::UnboundedReceiver<ObjectRef<K>>,
+    reconcile: R,
+    error_policy: fn(Arc<K>, &machine::Error, Arc<Context>) -> kube::runtime::controller::Action,
+) where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+    R: FnMut(Arc<K>, Arc<Context>) -> Fut,
+    Fut:
+        Future<Output = Result<kube::runtime::controller::Action, machine::Error>> + Send + 'static,
+{
+    let wakes =
+        stream::unfold(woken, |mut woken| async move { Some((woken.recv().await?, woken)) });
+    Controller::for_stream(events, store)
+        .with_config(Config::default().concurrency(context.settings.concurrency))
+        .trigger_backoff(Steady::default())
+        .reconcile_on(wakes)
+        .run(reconcile, error_policy, context.clone())
+        .for_each(|_| ready(()))
+        .await;
+}
+
+/// Events of a kind, kept in its cache. Who owns which field is of no use here and takes memory.
+fn reflect<K>(
+    client: &Client,
+    writer: Writer<K>,
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    watcher(Api::<K>::all(client.clone()), watcher::Config::default())
+        .backoff(Steady::default())
+        .modify(|object| object.managed_fields_mut().clear())
+        .reflect(writer)
+}
+
+fn plain_events<K>(
+    context: &Arc<Context>,
+    writer: Writer<K>,
+) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    reflect(&context.client, writer).touched_objects()
+}
+
+/// Events of VirtualMachines, which also keep the index of what they use.
+fn machine_events(
+    context: &Arc<Context>,
+    writer: Writer<VirtualMachine>,
+) -> impl Stream<Item = Result<VirtualMachine, watcher::Error>> + Send + use<> {
+    let context_ = context.clone();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    reflect(&context.client, writer)
+        .inspect(move |event| match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(vm)) => {
+                listed.insert(key_of(vm));
+                index(&context_, vm);
+            }
+            Ok(Event::InitDone) => {
+                let gone: Vec<Key> = lock(&context_.index)
+                    .keys()
+                    .filter(|key| !listed.contains(*key))
+                    .cloned()
+                    .collect();
+                for key in gone {
+                    drop_machine(&context_, &key, None);
+                }
+            }
+            Ok(Event::Apply(vm)) => index(&context_, vm),
+            Ok(Event::Delete(vm)) => drop_machine(&context_, &key_of(vm), vm.uid()),
+            Err(error) => tracing::debug!(%error, "the watch of machines begins anew"),
+        })
+        .touched_objects()
+}
+
+fn index(context: &Context, vm: &VirtualMachine) {
+    let changed = lock(&context.index).put(vm);
+    tell_users_changed(context, changed);
+}
+
+fn drop_machine(context: &Context, key: &Key, uid: Option<String>) {
+    let (changed, known) = {
+        let mut index = lock(&context.index);
+        let known = index.uid_of(key).map(str::to_owned);
+        (index.remove(key), known)
+    };
+    if let Some(uid) = uid.or(known) {
+        lock(&context.slots).remove(&uid);
+    }
+    tell_users_changed(context, changed);
+}
+
+/// Classes, images and networks say how many machines use them; a Provider that goes waits for its
+/// machines.
+fn tell_users_changed(context: &Context, changed: Vec<Reference>) {
+    for reference in changed {
+        match reference {
+            Reference::Class(key) => {
+                let _ = context.wakes.classes.send(reference_to(&key));
+            }
+            Reference::Image(key) => {
+                let _ = context.wakes.images.send(reference_to(&key));
+            }
+            Reference::Network(key) => {
+                let _ = context.wakes.networks.send(reference_to(&key));
+            }
+            Reference::Provider(key) => {
+                let provider = Context::cached(&context.providers, &key);
+                if provider.is_some_and(|p| p.metadata.deletion_timestamp.is_some()) {
+                    context.wake_provider(&key);
+                }
+            }
+            Reference::Secret(_)
+            | Reference::Machine(..)
+            | Reference::Name(..)
+            | Reference::Uid(_) => {}
+        }
+    }
+}
+
+fn reference_to<K: Resource<DynamicType = ()>>(key: &Key) -> ObjectRef<K> {
+    ObjectRef::new(&key.name).within(&key.namespace)
+}
+
+/// Keeps a cache, and wakes the machines that use what changed.
+async fn keep<K>(context: &Arc<Context>, writer: Writer<K>, changed: impl Fn(&Context, Key))
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let mut events = std::pin::pin!(reflect(&context.client, writer).touched_objects());
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(object) => changed(context, key_of(&object)),
+            Err(error) => tracing::debug!(%error, "a watch begins anew"),
+        }
+    }
+}
+
+fn wake_users(context: &Context, reference: &Reference) {
+    let users = lock(&context.index).users(reference);
+    context.wake_all(&users);
+}
+
+/// Forgets Secrets that changed, and wakes those who use them. Only their metadata is watched: what
+/// they hold is read by those who need it.
+async fn secrets(context: &Arc<Context>) {
+    let secrets: Api<PartialObjectMeta<Secret>> = Api::all(context.client.clone());
+    let events =
+        watcher(secrets, watcher::Config::default()).backoff(Steady::default()).touched_objects();
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        let Ok(secret) = event else { continue };
+        let key = Key::new(secret.namespace().unwrap_or_default(), secret.name_any());
+        lock(&context.secrets).remove(&key);
+        wake_users(context, &Reference::Secret(key.clone()));
+        for provider in context.providers.state() {
+            let own = provider.namespace().unwrap_or_default();
+            let used = provider.spec.credential_secret_ref.as_ref().is_some_and(|reference| {
+                reference.name == key.name && reference.namespace_or(&own) == key.namespace
+            });
+            if used {
+                context.wake_provider(&Key::new(own, provider.name_any()));
+            }
+        }
+    }
+}
+
+fn key_of<K: Resource>(object: &K) -> Key {
+    Key::new(object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The pause between two tries at a watch: it grows, and holds no chance.
+#[derive(Debug, Clone, Default)]
+struct Steady(u32);
+
+impl Iterator for Steady {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = Duration::from_millis(100) * 2u32.pow(self.0.min(8));
+        self.0 = self.0.saturating_add(1);
+        Some(pause.min(Duration::from_secs(15)))
+    }
+}
+
+impl Backoff for Steady {
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
