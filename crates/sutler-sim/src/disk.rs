@@ -57,18 +57,20 @@ impl Disk {
             .truncate(false)
             .open(&path)
             .map_err(|error| failed("open the state", error))?;
-        let length = replay(&mut file, &mut state)?;
+        let (length, changes) = replay(&mut file, &mut state)?;
         file.set_len(length).map_err(|error| failed("drop a torn line", error))?;
         file.seek(SeekFrom::Start(length)).map_err(|error| failed("find the end", error))?;
         state.find_free();
-        let sync = settings.sync;
+        // One that says little for its length is written anew with the next change.
+        let rows = state.dump().count() as u64;
+        let base = if changes > rows.saturating_mul(GROWTH) { 0 } else { length };
         let disk = Self {
             dir: dir.to_owned(),
-            sync,
+            sync: settings.sync,
             generation,
             file,
             length,
-            base: 0,
+            base,
             small,
             _lock: lock,
             torn: false,
@@ -150,22 +152,23 @@ fn write_all(
     Ok((file, length))
 }
 
-/// Reads all whole lines, and returns where they end.
-fn replay(file: &mut File, state: &mut State) -> Result<u64> {
+/// Reads all whole lines, and returns where they end and how many changes they hold.
+fn replay(file: &mut File, state: &mut State) -> Result<(u64, u64)> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
-    let mut length = 0;
+    let (mut length, mut changes) = (0, 0);
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line);
         let read = read.map_err(|error| failed("read the state", error))?;
         if line.last() != Some(&b'\n') {
-            return Ok(length);
+            return Ok((length, changes));
         }
         let ops: Vec<Op> = serde_json::from_slice(&line).map_err(|error| {
             let why = format!("the state is damaged at byte {length}");
             Error::new(ErrorKind::Internal, why).because(error)
         })?;
+        changes += ops.len() as u64;
         for op in ops {
             state.apply(op);
         }

@@ -64,7 +64,7 @@ pub(crate) struct Core {
     pub(crate) noise: StdRng,
     pub(crate) downtime: Option<Downtime>,
     pub(crate) offline: BTreeSet<String>,
-    /// When work began, and how long it takes.
+    /// Since when work goes on, and how long it had left then.
     pub(crate) timers: BTreeMap<u64, (Instant, Duration)>,
     /// Work that waits for a runtime to go on in.
     pub(crate) asleep: Vec<(u64, Duration)>,
@@ -86,7 +86,12 @@ impl Sim {
         Ok(Self::start(settings, clock, state, Some(disk)))
     }
 
-    fn start(settings: Settings, clock: Arc<dyn Clock>, state: State, disk: Option<Disk>) -> Self {
+    pub(crate) fn start(
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        state: State,
+        disk: Option<Disk>,
+    ) -> Self {
         let dice = |purpose: u64| StdRng::seed_from_u64(settings.seed.wrapping_mul(8) + purpose);
         let now = clock.now();
         let asleep = state.works.iter().map(|(id, work)| {

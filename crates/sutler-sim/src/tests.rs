@@ -12,8 +12,15 @@ use tokio::time::Instant;
 
 use crate::{Latency, Settings, Sim, WorkTimes};
 
+mod behind;
 mod create;
+mod determinism;
+mod folder;
+mod lists;
 mod machines;
+mod more;
+mod strikes;
+mod work;
 
 /// A clock that goes with tokio's, paused or not.
 struct TokioClock(Instant);

@@ -183,10 +183,11 @@ pub(crate) fn task(core: &Core, id: &TaskId) -> TaskState {
     let number = id.0.strip_prefix("task-").and_then(|number| number.parse().ok());
     let Some(number) = number else { return TaskState::Unknown };
     if let Some(work) = core.state.works.get(&number) {
-        let percent = core.timers.get(&number).map(|(begun, takes)| {
+        let percent = core.timers.get(&number).map(|(begun, left)| {
+            let left = left.saturating_sub(begun.elapsed());
+            let part = left.as_secs_f64() / work.takes.as_secs_f64().max(f64::EPSILON);
             let whole = if work.fails.is_some() { 90.0 } else { 100.0 };
-            let part = begun.elapsed().as_secs_f64() / takes.as_secs_f64().max(f64::EPSILON);
-            (part.min(1.0) * whole) as u8
+            ((1.0 - part.min(1.0)) * whole) as u8
         });
         let message = Some(work.doing.as_str().to_owned());
         return TaskState::Running { percent: percent.map(|percent| percent.min(99)), message };
@@ -209,18 +210,18 @@ impl Inner {
             return;
         }
         let Ok(runtime) = Handle::try_current() else { return };
-        for (work, takes) in core.asleep.drain(..) {
+        for (work, left) in core.asleep.drain(..) {
             if core.state.works.contains_key(&work) {
-                core.timers.insert(work, (Instant::now(), takes));
-                runtime.spawn(carry_out(Arc::downgrade(self), work, takes));
+                core.timers.insert(work, (Instant::now(), left));
+                runtime.spawn(carry_out(Arc::downgrade(self), work, left));
             }
         }
     }
 }
 
-async fn carry_out(platform: Weak<Inner>, work: u64, takes: Duration) {
+async fn carry_out(platform: Weak<Inner>, work: u64, left: Duration) {
     const AGAIN: Duration = Duration::from_secs(1);
-    time::sleep(takes).await;
+    time::sleep(left).await;
     loop {
         let Some(platform) = platform.upgrade() else { return };
         match platform.transact(Cause::Work, None, None, |txn| finish(txn, work)) {
