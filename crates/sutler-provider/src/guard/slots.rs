@@ -144,9 +144,9 @@ impl Slots {
     }
 
     /// Lets in whoever can come in after something changed for these keys.
-    fn settle(&mut self, mut keys: Vec<Key>, caps: Caps) -> Vec<u64> {
-        while let Some(key) = keys.pop() {
-            keys.extend(self.walk(&key, caps));
+    fn settle(&mut self, keys: Vec<Key>, caps: Caps) -> Vec<u64> {
+        for key in keys {
+            self.walk(&key, caps);
         }
         let mut granted = Vec::new();
         while caps.all == 0 || self.granted < caps.all {
@@ -160,10 +160,9 @@ impl Slots {
         granted
     }
 
-    /// Lets in those of one lane who find room in all of theirs. Says which other lanes somebody
-    /// impatient has left.
-    fn walk(&mut self, key: &Key, caps: Caps) -> Vec<Key> {
-        let mut changed = Vec::new();
+    /// Lets in those of one lane who find room in all of theirs. Nobody else finds room by that: who comes
+    /// in takes at least as much as was set aside for them.
+    fn walk(&mut self, key: &Key, caps: Caps) {
         let mut from = 0;
         while let Some(lane) = self.lanes.get(key)
             && let Some(&id) = lane.waiting.range(from..).next()
@@ -171,10 +170,9 @@ impl Slots {
         {
             from = id + 1;
             if self.fits(id, caps) {
-                changed.extend(self.admit(id));
+                self.admit(id);
             }
         }
-        changed
     }
 
     fn fits(&self, id: u64, caps: Caps) -> bool {
@@ -186,10 +184,9 @@ impl Slots {
         })
     }
 
-    /// Takes all keys of a ticket and puts it in line. Says which lanes somebody impatient has left.
-    fn admit(&mut self, id: u64) -> Vec<Key> {
-        let mut left = Vec::new();
-        let Some(ticket) = self.tickets.get_mut(&id) else { return left };
+    /// Takes all keys of a ticket and puts it in line.
+    fn admit(&mut self, id: u64) {
+        let Some(ticket) = self.tickets.get_mut(&id) else { return };
         ticket.stage = Stage::Line;
         self.line.insert(id);
         let mut overtaken = None;
@@ -197,9 +194,7 @@ impl Slots {
             let lane = self.lanes.entry(key.clone()).or_default();
             lane.held += 1;
             lane.waiting.remove(&id);
-            if lane.impatient.remove(&id) {
-                left.push(key.clone());
-            }
+            lane.impatient.remove(&id);
             if matches!(key, Key::Host(_)) {
                 let first = lane.waiting.first().copied().filter(|first| *first < id);
                 overtaken = first.map(|first| (key.clone(), first));
@@ -213,7 +208,6 @@ impl Slots {
                 self.lanes.entry(host).or_default().impatient.insert(first);
             }
         }
-        left
     }
 }
 
@@ -275,21 +269,41 @@ mod tests {
         assert_eq!(slots.leave(hung, caps), [waits]);
     }
 
-    #[test]
-    fn who_needs_two_things_gets_them_although_each_is_always_wanted() {
-        let caps = caps(0, 1, 1);
+    /// Somebody who needs a template and a host, both of which others take from each other without end.
+    fn wanted_by_all(rounds: u32, caps: Caps) -> (Slots, u64, u64, u64) {
         let mut slots = Slots::default();
         let (mut template, _) = slots.enter(keys("a", ""), caps);
         let (mut host, _) = slots.enter(keys("", "h"), caps);
         let (both, _) = slots.enter(keys("a", "h"), caps);
-        for _ in 0..PATIENCE + 2 {
+        for _ in 0..rounds {
             let (next_template, _) = slots.enter(keys("a", ""), caps);
             let (next_host, _) = slots.enter(keys("", "h"), caps);
             slots.leave(template, caps);
             slots.leave(host, caps);
             (template, host) = (next_template, next_host);
         }
+        (slots, both, template, host)
+    }
+
+    #[test]
+    fn who_needs_two_things_gets_them_although_each_is_always_wanted() {
+        let (slots, both, ..) = wanted_by_all(PATIENCE + 2, caps(0, 1, 1));
         assert!(slots.has(both));
+    }
+
+    #[test]
+    fn what_was_set_aside_is_free_again_when_nobody_waits_for_it() {
+        let caps = caps(0, 1, 1);
+        let (mut slots, both, _, host) = wanted_by_all(PATIENCE + 1, caps);
+        assert!(!slots.has(both) && !slots.has(host), "the host's slot is set aside");
+        assert_eq!(slots.leave(both, caps), [host]);
+
+        let (mut slots, both, template, host) = wanted_by_all(PATIENCE + 1, caps);
+        assert_eq!(slots.leave(template, caps), [both]);
+        let (next, _) = slots.enter(keys("a", ""), caps);
+        let mut granted = slots.leave(both, caps);
+        granted.sort_unstable();
+        assert_eq!(granted, [host, next]);
     }
 
     fn none() -> BTreeSet<u64> {
