@@ -123,7 +123,7 @@ impl Core {
     }
 
     fn begin_outage(&mut self, hang: bool, lasts: Option<Duration>) {
-        let until = lasts.map(|lasts| Instant::now() + lasts);
+        let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
         self.downtime = Some(Downtime { hang, until });
         self.listeners.hang_up();
     }
@@ -210,7 +210,7 @@ impl Fate {
                 Power::On => Power::Off,
                 _ => Power::On,
             }),
-            1 => Tamper::Cpu(row.cpu() + 1),
+            1 => Tamper::Cpu(row.cpu().saturating_add(1)),
             2 => Tamper::Disk("stray".to_owned(), 1 + row.cards.len() as u64),
             _ => Tamper::Tags(vec!["somebody-was-here".to_owned()]),
         }

@@ -165,7 +165,7 @@ fn draft(txn: &mut Txn<'_>, request: &CreateRequest, cpu: u32, memory_mib: u64) 
 
 fn make(txn: &mut Txn<'_>, mut row: Row, mut takes: std::time::Duration) -> Begun<Accepted> {
     if row.power_on {
-        takes += txn.settings.work.start;
+        takes = takes.saturating_add(txn.settings.work.start);
     }
     if txn.at_once(takes) {
         lifecycle::made(txn, &mut row);

@@ -56,8 +56,8 @@ pub(crate) fn resize(
         return Ok(());
     };
     let used = txn.state.used.get(&host.name).copied().unwrap_or_default();
-    if (cpu > 0 && signed(used.cpu) + cpu > i64::from(host.cpu))
-        || (memory > 0 && signed(used.memory_mib) + memory > signed(host.memory_mib))
+    if (cpu > 0 && signed(used.cpu).saturating_add(cpu) > i64::from(host.cpu))
+        || (memory > 0 && signed(used.memory_mib).saturating_add(memory) > signed(host.memory_mib))
     {
         return Err(exhausted(format!("host {:?} has not that much left", host.name)));
     }
@@ -102,7 +102,7 @@ fn fits_somewhere(settings: &Settings, cpu: u32, memory_mib: u64) -> Result<()> 
 fn within_quota(txn: &Txn<'_>, machines: usize, cpu: i64, memory_mib: i64) -> Result<()> {
     let (quota, state) = (&txn.settings.quota, &txn.state);
     let over = |limit: Option<u64>, used: u64, more: i64| {
-        more > 0 && limit.is_some_and(|limit| signed(used) + more > signed(limit))
+        more > 0 && limit.is_some_and(|limit| signed(used).saturating_add(more) > signed(limit))
     };
     let what = if quota.machines.is_some_and(|limit| state.machines.len() + machines > limit) {
         "machines"

@@ -82,9 +82,9 @@ impl Sim {
             _ => Duration::ZERO,
         };
         if let Some(Fault::Duplicate { after }) = fault {
-            tokio::spawn(request.again().run(delay + after.min(room)));
+            tokio::spawn(request.again().run(delay.saturating_add(after.min(room))));
         }
-        let work = tokio::spawn(request.run(delay + late));
+        let work = tokio::spawn(request.run(delay.saturating_add(late)));
         let broken = || Err(Error::indeterminate("the connection broke before the answer came"));
         match fault {
             Some(Fault::LostReply | Fault::Late { hang: true, .. }) => future::pending().await,

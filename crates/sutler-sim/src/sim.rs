@@ -222,6 +222,7 @@ impl Sim {
         core.calls.clear();
         core.history.clear();
         core.waiters.clear();
+        core.timers.clear();
         Ok(())
     }
 }

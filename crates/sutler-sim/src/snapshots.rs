@@ -93,7 +93,7 @@ pub(crate) fn take(txn: &mut Txn<'_>, row: &mut Row, request: &SnapshotRequest) 
     let id = SnapshotId(format!("snap-{}", txn.number()));
     let memory = request.memory && row.machine.power != Power::Off;
     let disks = row.machine.disks.iter().flatten();
-    let bytes: u64 = disks.filter_map(|disk| disk.actual_bytes).sum();
+    let bytes = disks.filter_map(|disk| disk.actual_bytes).fold(0, u64::saturating_add);
     let memory_bytes = if memory { row.memory_mib() << 20 } else { 0 };
     row.saved.push(Saved {
         info: Snapshot {

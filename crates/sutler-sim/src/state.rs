@@ -53,7 +53,7 @@ pub(crate) struct State {
     free: BTreeSet<u64>,
 }
 
-/// What machines take.
+/// What machines take. Seeds may say anything, so sums wrap rather than panic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     pub(crate) cpu: u64,
@@ -235,13 +235,13 @@ impl State {
 
 impl Used {
     fn add(&mut self, row: &Row) {
-        self.cpu += u64::from(row.cpu());
-        self.memory_mib += row.memory_mib();
+        self.cpu = self.cpu.wrapping_add(u64::from(row.cpu()));
+        self.memory_mib = self.memory_mib.wrapping_add(row.memory_mib());
     }
 
     fn subtract(&mut self, row: &Row) {
-        self.cpu -= u64::from(row.cpu());
-        self.memory_mib -= row.memory_mib();
+        self.cpu = self.cpu.wrapping_sub(u64::from(row.cpu()));
+        self.memory_mib = self.memory_mib.wrapping_sub(row.memory_mib());
     }
 }
 
@@ -252,7 +252,7 @@ pub(crate) fn id_of(number: u64) -> MachineId {
 /// The number in an ID that we gave, or could have given.
 pub(crate) fn number_of(id: &MachineId) -> Option<u64> {
     let number = id.0.strip_prefix(PREFIX)?.parse().ok()?;
-    (id_of(number) == *id).then_some(number)
+    (number < u64::MAX / 2 && id_of(number) == *id).then_some(number)
 }
 
 fn swap<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {

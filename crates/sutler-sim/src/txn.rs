@@ -114,7 +114,7 @@ impl Txn<'_> {
         };
         let mut takes = jitter(self.rng, self.settings.jitter, takes);
         if fails.is_some() {
-            takes = takes * 9 / 10;
+            takes = takes / 10 * 9;
         }
         let id = self.state.next.work;
         self.apply(Op::Next(Next { work: id + 1, ..self.state.next }));
@@ -134,12 +134,12 @@ impl Txn<'_> {
     /// Ends work; the oldest task that ended is forgotten where there are too many.
     pub(crate) fn end(&mut self, id: u64, done: Done) {
         let Some(work) = self.state.works.get(&id) else { return };
-        let boot = work.doing == Doing::Boot;
+        // A boot is work, but no task.
+        let task = work.doing != Doing::Boot;
         self.apply(Op::Work(id, None));
-        if boot {
-            return;
+        if task {
+            self.apply(Op::Done(id, Some(done.clone())));
         }
-        self.apply(Op::Done(id, Some(done.clone())));
         self.log.ended.push((id, done));
         while self.state.done.len() > self.settings.task_history.max(1) {
             let Some(oldest) = self.state.done.keys().next().copied() else { break };
@@ -195,5 +195,5 @@ pub(crate) fn jitter(rng: &mut StdRng, percent: u8, time: Duration) -> Duration 
     }
     let percent = u32::from(percent);
     let factor = rng.random_range(100 - percent..=100 + percent);
-    time * factor / 100
+    time.saturating_mul(factor) / 100
 }

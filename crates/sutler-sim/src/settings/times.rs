@@ -169,8 +169,8 @@ impl Settings {
     fn work_of(&self, call: Call) -> (&'static str, Duration) {
         let work = &self.work;
         let (field, takes) = match call {
-            Call::Create => ("work.create", work.create + work.start),
-            Call::CloneMachine => ("work.clone", work.clone + work.start),
+            Call::Create => ("work.create", work.create.saturating_add(work.start)),
+            Call::CloneMachine => ("work.clone", work.clone.saturating_add(work.start)),
             Call::Delete => ("work.delete", work.delete),
             Call::Power => ("work.shutdown", work.shutdown.max(work.start).max(work.stop)),
             Call::Reconfigure | Call::HardwareUpgrade => ("work.reconfigure", work.reconfigure),
@@ -189,12 +189,12 @@ impl Settings {
     /// How long a request may sit on the platform before it is applied, so that its outcome still
     /// shows in time.
     pub(crate) fn room(&self, call: Call) -> Duration {
-        let needed = self.longest(self.latency_of(call)) + self.work_of(call).1;
-        self.deadline_of(call).saturating_sub(needed)
+        let latency = self.longest(self.latency_of(call));
+        self.deadline_of(call).saturating_sub(latency).saturating_sub(self.work_of(call).1)
     }
 
     fn longest(&self, time: Duration) -> Duration {
-        time + time * u32::from(self.jitter) / 100
+        time.saturating_add(time.saturating_mul(u32::from(self.jitter)) / 100)
     }
 }
 
@@ -206,7 +206,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), Error> {
         let (work, takes) = settings.work_of(call);
         let field = if latency > deadline {
             latency_field(call)
-        } else if latency + takes > deadline {
+        } else if latency.saturating_add(takes) > deadline {
             work
         } else {
             continue;

@@ -114,3 +114,31 @@ async fn machines_can_be_seeded_and_all_taken_away() {
     assert!(sim.is_empty() && sim.history().is_empty() && sim.calls().is_empty());
     assert!(make(&sim, "web").await > MachineId::from("vm-106"), "IDs stay spent");
 }
+
+#[tokio::test(start_paused = true)]
+async fn outlandish_numbers_are_borne() {
+    let sim = quick();
+    let huge = |id: &str| {
+        let mut machine = Machine::new(id, id, Power::On);
+        (machine.cpu, machine.memory_mib) = (Some(u32::MAX), Some(u64::MAX));
+        machine
+    };
+    sim.seed([huge("vm-18446744073709551615"), huge("b"), huge("c")]).unwrap();
+    let id = make(&sim, "web").await;
+    sim.tamper(&id, Tamper::Memory(u64::MAX)).unwrap();
+    sim.tamper(&id, Tamper::Disk("data".to_owned(), u64::MAX)).unwrap();
+    sim.hosts().await.unwrap();
+    sim.outage(crate::Outage { hang: false, lasts: Some(Duration::MAX) });
+    assert_eq!(kind(sim.list().await), ErrorKind::Unavailable);
+    sim.reset().unwrap();
+    let mut settings = slow_settings();
+    settings.work.boot = Duration::MAX;
+    settings.jitter = 100;
+    let sim = super::sim(settings.clone());
+    make(&sim, "web").await;
+    pass(100.0).await;
+    settings.work.create = Duration::MAX;
+    settings.tasks = false;
+    let error = Sim::in_memory(settings, clock()).err().unwrap();
+    assert_eq!(error.field(), Some("spec.options.work.create"));
+}

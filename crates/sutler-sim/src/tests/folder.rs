@@ -301,3 +301,44 @@ async fn of_two_states_the_newer_one_counts() {
     let sim = open(dir.path(), Settings::default());
     assert_eq!(listed(&sim).await, ["old", "new"]);
 }
+
+const FOLDER: &str = "SUTLER_SIM_TEST_FOLDER";
+
+/// Makes machines until it is killed; each one is told once it was answered. Does nothing unless the
+/// test below runs it in a process of its own.
+#[tokio::test]
+async fn endless_child() {
+    let Some(dir) = std::env::var_os(FOLDER) else { return };
+    let sim = open(Path::new(&dir), Settings::default());
+    let first = sim.len();
+    for index in first.. {
+        let id = make(&sim, &format!("m{index}")).await;
+        println!("\nmade {id}");
+    }
+}
+
+#[test]
+fn what_was_answered_survives_a_kill() {
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::{Command, Stdio},
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let mut made = 0;
+    for round in 0..4 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::folder::endless_child", "--nocapture"])
+            .env(FOLDER, dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let told = lines.filter(|line| line.starts_with("made ")).take(50 + round * 37).count();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (_, state) = Disk::open(dir.path(), &Settings::default()).unwrap();
+        assert!(told > 0 && state.machines.len() >= made + told, "{made} {told}");
+        made = state.machines.len();
+    }
+}

@@ -143,3 +143,22 @@ async fn events_can_be_lacking() {
     assert!(matches!(sim.events().await, Err(error) if error.kind() == ErrorKind::Unsupported));
     assert!(!sim.capabilities().await.unwrap().events);
 }
+
+/// Not a benchmark: with twenty-five thousand machines a test that takes a scan per call would take
+/// minutes.
+#[tokio::test(start_paused = true)]
+async fn twenty_five_thousand_machines_are_no_burden() {
+    let sim = sim(Settings { list_lag: Duration::from_secs(5), ..Settings::default() });
+    let mut last = None;
+    for index in 0..25_000 {
+        last = Some(make(&sim, &format!("m{index}")).await);
+    }
+    let last = last.unwrap();
+    for _ in 0..25_000 {
+        assert_eq!(shown(&sim, &last).await.name, "m24999");
+    }
+    pass(6.0).await;
+    for _ in 0..5 {
+        assert_eq!(sim.list().await.unwrap().machines.len(), 25_000);
+    }
+}

@@ -30,6 +30,7 @@ async fn a_create_is_a_task_with_progress_and_then_a_boot() {
     let machine = shown(&sim, &id).await;
     assert_eq!((machine.ips.len(), machine.hostname.as_deref()), (1, Some("web")));
     assert_eq!(sim.pending(), 0);
+    assert!(sim.0.lock().timers.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
