@@ -43,6 +43,8 @@ pub mod labels {
     pub const TEMPLATE: &str = "sutler.dev/template";
     /// The Provider that an object is about.
     pub const PROVIDER: &str = "sutler.dev/provider";
+    /// The UID of the record whose change an Operation tells of, where no person made it.
+    pub const CHANGE_OF: &str = "sutler.dev/change-of";
 }
 
 /// Annotations on our objects.
@@ -63,6 +65,11 @@ pub mod annotations {
     pub const FORGET: &str = "sutler.dev/forget";
     /// Who asked for the last change, where it was not Kubernetes.
     pub const REQUESTED_BY: &str = "sutler.dev/requested-by";
+    /// `true` on a Provider removes machines that carry our token and have no record.
+    pub const REAP_ORPHANS: &str = "sutler.dev/reap-orphans";
+    /// Providers that a VMImage is brought to although no machine there uses it, as
+    /// `namespace/name`, separated by commas.
+    pub const PREPARE_ON: &str = "sutler.dev/prepare-on";
     /// `true` gives up waiting for a machine that cannot be deleted; audited.
     pub const FORCE_DELETE: &str = "virtrigaud.io/force-delete";
     /// `true` on a Provider finds machines without a record.

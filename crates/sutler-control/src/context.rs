@@ -12,7 +12,10 @@ use kube::{
     Api, Client, Resource, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
 };
-use sutler_api::infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine};
+use sutler_api::{
+    infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine},
+    sutler::Operation,
+};
 use sutler_provider::{Clock, MachineId};
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -84,8 +87,10 @@ pub struct Context {
     pub(crate) classes: Store<VMClass>,
     pub(crate) images: Store<VMImage>,
     pub(crate) networks: Store<VMNetworkAttachment>,
+    pub(crate) operations: Store<Operation>,
     pub(crate) slots: Mutex<BTreeMap<String, Slot>>,
     pub(crate) index: Mutex<Index>,
+    pub(crate) operations_index: Mutex<crate::operations::Operations>,
     pub(crate) secrets: Mutex<BTreeMap<Key, Arc<Secret>>>,
     /// What each connection was made from.
     pub(crate) targets: Mutex<BTreeMap<Key, Target>>,
@@ -119,6 +124,7 @@ pub(crate) struct Wakes {
     pub(crate) classes: mpsc::UnboundedSender<ObjectRef<VMClass>>,
     pub(crate) images: mpsc::UnboundedSender<ObjectRef<VMImage>>,
     pub(crate) networks: mpsc::UnboundedSender<ObjectRef<VMNetworkAttachment>>,
+    pub(crate) operations: mpsc::UnboundedSender<ObjectRef<Operation>>,
 }
 
 impl Context {
@@ -138,6 +144,11 @@ impl Context {
     /// Has a Provider looked at again.
     pub(crate) fn wake_provider(&self, key: &Key) {
         let _ = self.wakes.providers.send(ObjectRef::new(&key.name).within(&key.namespace));
+    }
+
+    /// Has an Operation looked at again.
+    pub(crate) fn wake_operation(&self, key: &Key) {
+        let _ = self.wakes.operations.send(ObjectRef::new(&key.name).within(&key.namespace));
     }
 
     /// What this process knows of the record with this UID.

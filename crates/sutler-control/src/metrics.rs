@@ -17,6 +17,7 @@ use crate::{context::Context, fleet::lock};
 pub(crate) struct Counters {
     api_errors: AtomicU64,
     reconciles: Mutex<BTreeMap<&'static str, u64>>,
+    operations: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Counters {
@@ -27,6 +28,10 @@ impl Counters {
     pub(crate) fn count_reconcile(&self, kind: &'static str) {
         *lock(&self.reconciles).entry(kind).or_default() += 1;
     }
+
+    pub(crate) fn count_operation(&self, state: &'static str) {
+        *lock(&self.operations).entry(state).or_default() += 1;
+    }
 }
 
 /// Everything that the controllers count, at one moment.
@@ -36,6 +41,8 @@ pub struct Snapshot {
     pub api_errors: u64,
     /// Reconciles, by kind.
     pub reconciles: BTreeMap<&'static str, u64>,
+    /// Operations that ended, by their last state.
+    pub operations: BTreeMap<&'static str, u64>,
     /// Providers, by namespace and name.
     pub providers: BTreeMap<String, ProviderSnapshot>,
 }
@@ -83,6 +90,7 @@ impl Context {
         Snapshot {
             api_errors: self.counters.api_errors.load(Ordering::Relaxed),
             reconciles: lock(&self.counters.reconciles).clone(),
+            operations: lock(&self.counters.operations).clone(),
             providers: providers.collect(),
         }
     }

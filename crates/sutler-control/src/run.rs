@@ -21,7 +21,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use sutler_api::infra::VirtualMachine;
+use sutler_api::{infra::VirtualMachine, sutler::Operation};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -49,11 +49,13 @@ pub async fn run(
     let (classes, classes_writer) = reflector::store();
     let (images, images_writer) = reflector::store();
     let (networks, networks_writer) = reflector::store();
+    let (operations, operations_writer) = reflector::store();
     let (wake_machines, woken_machines) = mpsc::unbounded_channel();
     let (wake_providers, woken_providers) = mpsc::unbounded_channel();
     let (wake_classes, _woken_classes) = mpsc::unbounded_channel();
     let (wake_images, _woken_images) = mpsc::unbounded_channel();
     let (wake_networks, _woken_networks) = mpsc::unbounded_channel();
+    let (wake_operations, _woken_operations) = mpsc::unbounded_channel();
     let context = Arc::new(Context {
         recorder: Recorder::new(client.clone(), outside.clock.clone()),
         clock: outside.clock.clone(),
@@ -67,8 +69,10 @@ pub async fn run(
         classes,
         images,
         networks,
+        operations,
         slots: Default::default(),
         index: Default::default(),
+        operations_index: Default::default(),
         secrets: Default::default(),
         targets: Default::default(),
         lookers: Default::default(),
@@ -78,6 +82,7 @@ pub async fn run(
             classes: wake_classes,
             images: wake_images,
             networks: wake_networks,
+            operations: wake_operations,
         },
         tasks: Default::default(),
         counters: Default::default(),
@@ -100,6 +105,7 @@ pub async fn run(
             wake_users(context, &Reference::Network(key));
         })
         .boxed(),
+        operation_events(&context, operations_writer).for_each(|_| ready(())).boxed(),
         secrets(&context).boxed(),
     ];
     let caches = futures::future::join_all(caches).map(|_| ());
@@ -244,6 +250,39 @@ fn machine_events(
             Ok(Event::Apply(vm)) => index(&context_, vm),
             Ok(Event::Delete(vm)) => drop_machine(&context_, &key_of(vm), vm.uid()),
             Err(error) => tracing::debug!(%error, "the watch of machines begins anew"),
+        })
+        .touched_objects()
+}
+
+/// Events of Operations, which also keep the index of what they are about.
+fn operation_events(
+    context: &Arc<Context>,
+    writer: Writer<Operation>,
+) -> impl Stream<Item = Result<Operation, watcher::Error>> + Send + use<> {
+    let context_ = context.clone();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    reflect(&context.client, writer)
+        .inspect(move |event| {
+            let mut index = lock(&context_.operations_index);
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(operation)) => {
+                    listed.insert(key_of(operation));
+                    index.put(operation);
+                }
+                Ok(Event::InitDone) => {
+                    let gone: Vec<Key> =
+                        index.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                    for key in gone {
+                        index.remove(&key);
+                    }
+                }
+                Ok(Event::Apply(operation)) => index.put(operation),
+                Ok(Event::Delete(operation)) => {
+                    index.remove(&key_of(operation));
+                }
+                Err(error) => tracing::debug!(%error, "the watch of operations begins anew"),
+            }
         })
         .touched_objects()
 }

@@ -57,7 +57,7 @@ pub(super) async fn publish(
     });
     let begun = operations::begin(context, vm, report).await?;
     let mut new = new;
-    new.operation_ref = begun.or(new.operation_ref);
+    new.operation_ref = begun;
     let Some(patch) = difference(&old, &new) else {
         context.slot(&uid, |slot| slot.unwritten_since = None);
         operations::follow(context, vm, report, &new, false).await?;
