@@ -1,0 +1,188 @@
+//! The platforms as one process sees them, and what the invariants want to know of its calls.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sutler_control::fleet::{Connector, Target};
+use sutler_provider::{
+    Accepted, Capabilities, CreateRequest, DeleteRequest, Error, EventStream, GuestCommand,
+    GuestOutput, Listing, Machine, MachineId, Owner, PowerRequest, PrepareRequest, Prepared, Proof,
+    Provider, ReconfigureRequest, Result, Started, TaskId, TaskState,
+};
+
+use crate::{process::Fuse, world::World};
+
+/// Connects one process to the platforms of the world.
+pub struct Platforms {
+    world: Arc<World>,
+    name: String,
+    fuse: Fuse,
+}
+
+impl Platforms {
+    /// The platforms for the process of this name.
+    pub fn new(world: Arc<World>, name: &str, fuse: Fuse) -> Self {
+        Self { world, name: name.to_owned(), fuse }
+    }
+}
+
+#[async_trait]
+impl Connector for Platforms {
+    async fn connect(&self, target: &Target) -> Result<Arc<dyn Provider>> {
+        let platform = target.endpoint.strip_prefix("sim://").unwrap_or_default().to_owned();
+        if !self.world.sims.contains_key(&platform) {
+            return Err(Error::invalid("spec.endpoint", "there is no such platform"));
+        }
+        Ok(Arc::new(Watched {
+            world: self.world.clone(),
+            platform,
+            process: self.name.clone(),
+            fuse: self.fuse.clone(),
+        }))
+    }
+}
+
+/// A platform behind the fuse of a process, every call of which is told to the invariants.
+struct Watched {
+    world: Arc<World>,
+    platform: String,
+    process: String,
+    fuse: Fuse,
+}
+
+impl Watched {
+    fn sim(&self) -> &sutler_sim::Sim {
+        &self.world.sims[&self.platform]
+    }
+
+    async fn through<T: std::fmt::Debug>(
+        &self,
+        what: String,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.fuse.burn("before", &what).await;
+        let result = call.await;
+        let said = match &result {
+            Ok(value) => {
+                let mut text = format!("{value:?}");
+                if text.len() > 160 {
+                    text = format!("{} …", text.chars().take(160).collect::<String>());
+                }
+                text
+            }
+            Err(error) => format!("{}: {}", error.kind(), error.message()),
+        };
+        self.world.log.line(&self.process, format_args!("{what} -> {said}"));
+        self.world.check();
+        self.fuse.burn("after", &what).await;
+        result
+    }
+}
+
+#[async_trait]
+impl Provider for Watched {
+    async fn validate(&self) -> Result<()> {
+        self.through(format!("{} validate", self.platform), self.sim().validate()).await
+    }
+
+    async fn capabilities(&self) -> Result<Capabilities> {
+        self.fuse.burn("before", "capabilities").await;
+        self.sim().capabilities().await
+    }
+
+    async fn create(&self, request: CreateRequest) -> Result<Accepted> {
+        let token = request.owner.token.clone();
+        let what = format!("{} create {} {token}", self.platform, request.name);
+        self.fuse.burn("before", &what).await;
+        self.world.log.line(&self.process, format_args!("{what} is sent"));
+        let number = self.world.create_sent(&self.platform, &token);
+        let result = self.sim().create(request).await;
+        self.world.judge(|judge| judge.create_answered(number, &result));
+        let said = match &result {
+            Ok(accepted) => format!("{accepted:?}"),
+            Err(error) => format!("{}: {}", error.kind(), error.message()),
+        };
+        self.world.log.line(&self.process, format_args!("{what} -> {said}"));
+        self.world.check();
+        self.fuse.burn("after", &what).await;
+        result
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<Started> {
+        let what = format!("{} delete {} {}", self.platform, request.id, request.proof.owner.token);
+        self.world.judge(|judge| judge.delete_sent(&self.platform, &request));
+        self.through(what, self.sim().delete(request)).await
+    }
+
+    async fn power(&self, request: PowerRequest) -> Result<Started> {
+        let what = format!("{} power {} {:?}", self.platform, request.id, request.op);
+        self.through(what, self.sim().power(request)).await
+    }
+
+    async fn reconfigure(&self, request: ReconfigureRequest) -> Result<Started> {
+        let what = format!("{} reconfigure {}", self.platform, request.id);
+        self.through(what, self.sim().reconfigure(request)).await
+    }
+
+    async fn describe(&self, id: &MachineId) -> Result<Option<Machine>> {
+        self.through(format!("{} describe {id}", self.platform), self.sim().describe(id)).await
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<TaskState> {
+        self.through(format!("{} task {id}", self.platform), self.sim().task(id)).await
+    }
+
+    async fn list(&self) -> Result<Listing> {
+        self.world.judge(|judge| judge.list_sent(&self.platform, &self.process));
+        let what = format!("{} list", self.platform);
+        self.fuse.burn("before", &what).await;
+        let result = self.sim().list().await;
+        let said = match &result {
+            Ok(listing) => {
+                let ids: Vec<&str> = listing.machines.iter().map(|m| m.id.0.as_str()).collect();
+                format!("{} complete={}", ids.join(","), listing.complete)
+            }
+            Err(error) => format!("{}: {}", error.kind(), error.message()),
+        };
+        self.world.log.line(&self.process, format_args!("{what} -> {said}"));
+        self.fuse.burn("after", &what).await;
+        result
+    }
+
+    async fn events(&self) -> Result<EventStream> {
+        self.through_events().await
+    }
+
+    async fn disown(&self, id: &MachineId, proof: &Proof) -> Result<()> {
+        self.through(format!("{} disown {id}", self.platform), self.sim().disown(id, proof)).await
+    }
+
+    async fn adopt(&self, id: &MachineId, owner: &Owner) -> Result<()> {
+        self.through(format!("{} adopt {id}", self.platform), self.sim().adopt(id, owner)).await
+    }
+
+    async fn image_prepare(&self, request: PrepareRequest) -> Result<Prepared> {
+        let what = format!("{} prepare {}", self.platform, request.target);
+        self.through(what, self.sim().image_prepare(request)).await
+    }
+
+    async fn image_remove(&self, target: &str) -> Result<Started> {
+        let what = format!("{} remove image {target}", self.platform);
+        self.through(what, self.sim().image_remove(target)).await
+    }
+
+    async fn guest_exec(&self, command: GuestCommand) -> Result<GuestOutput> {
+        let what = format!("{} exec {} {:?}", self.platform, command.id, command.command);
+        self.through(what, self.sim().guest_exec(command)).await
+    }
+}
+
+impl Watched {
+    async fn through_events(&self) -> Result<EventStream> {
+        let what = format!("{} events", self.platform);
+        self.fuse.burn("before", &what).await;
+        let stream = self.sim().events().await;
+        self.world.log.line(&self.process, format_args!("{what} {}", stream.is_ok()));
+        stream
+    }
+}

@@ -1,0 +1,263 @@
+//! One run: the API, the platforms, the processes, the users, and the judge who watches them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use serde_json::Value;
+use sutler_api::infra::{Provider, VirtualMachine};
+use sutler_kv::memory::Memory;
+use sutler_provider::{Power, Token};
+use sutler_sim::{Chances, Foreign, Settings, Sim, Tamper};
+use sutler_store::{ApiServer, Config};
+
+use crate::{
+    ids::{SeededIds, VirtualClock},
+    invariants::Judge,
+    log::Log,
+    process::Process,
+    scenario::Scenario,
+    users,
+};
+
+/// The platform that gets into trouble.
+pub const MAIN: &str = "main";
+/// Its neighbour, to which nothing ever happens.
+pub const NEIGHBOUR: &str = "neighbour";
+
+/// How long everything may take to settle once it is calm.
+const PATIENCE: Duration = Duration::from_secs(3 * 3600);
+
+/// Everything that a run shares.
+pub struct World {
+    /// What the run is like.
+    pub scenario: Scenario,
+    /// The API.
+    pub server: ApiServer,
+    /// The platforms, by name.
+    pub sims: BTreeMap<String, Sim>,
+    /// The time.
+    pub clock: VirtualClock,
+    /// What happened.
+    pub log: Log,
+    judge: Mutex<Judge>,
+}
+
+/// Definitions of the kinds; they are the same in every run.
+fn crds() -> Vec<Value> {
+    static CRDS: OnceLock<Vec<Value>> = OnceLock::new();
+    let crds = CRDS.get_or_init(|| {
+        let wanted = [
+            "VirtualMachine",
+            "Provider",
+            "VMClass",
+            "VMImage",
+            "VMNetworkAttachment",
+            "Operation",
+        ];
+        sutler_api::crds()
+            .iter()
+            .filter(|crd| wanted.contains(&crd.spec.names.kind.as_str()))
+            .map(sutler_api::crd::to_value)
+            .collect()
+    });
+    crds.clone()
+}
+
+impl World {
+    async fn begin(seed: u64, log: Log) -> Arc<Self> {
+        let scenario = Scenario::of(seed);
+        let clock = VirtualClock::begin();
+        let server = ApiServer::start(Config {
+            engine: Arc::new(Memory::new()),
+            crds: crds(),
+            clock: Arc::new(clock),
+            ids: Arc::new(SeededIds::new(seed)),
+            version: "0.0.0".to_owned(),
+        })
+        .await
+        .expect("the API starts");
+        let main = Sim::in_memory(scenario.platform.clone(), Arc::new(clock)).expect("settings fit");
+        let calm = Settings { history: true, seed, ..Settings::default() };
+        let neighbour = Sim::in_memory(calm, Arc::new(clock)).expect("settings fit");
+        let sims = BTreeMap::from([(MAIN.to_owned(), main), (NEIGHBOUR.to_owned(), neighbour)]);
+        log.line("", format_args!("{scenario:?}"));
+        Arc::new(Self { scenario, server, sims, clock, log, judge: Mutex::default() })
+    }
+
+    /// Asks the judge.
+    pub fn judge<R>(&self, ask: impl FnOnce(&mut Judge) -> R) -> R {
+        ask(&mut self.judge.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A create leaves a process.
+    pub fn create_sent(&self, platform: &str, token: &Token) -> usize {
+        let sim = &self.sims[platform];
+        let make = sim.settings().deadlines.make;
+        self.judge(|judge| {
+            judge.judge_platform(platform, sim);
+            let number = judge.create_sent(platform, token);
+            judge.judge_create(number, sim, make);
+            number
+        })
+    }
+
+    /// Looks at everything that must hold now.
+    pub fn check(&self) {
+        self.judge(|judge| {
+            for (name, sim) in &self.sims {
+                judge.judge_platform(name, sim);
+            }
+        });
+    }
+
+    /// An object was written.
+    pub fn written(&self, object: Value) {
+        self.check();
+        match object["kind"].as_str() {
+            Some("VirtualMachine") => {
+                let Ok(vm) = serde_json::from_value::<VirtualMachine>(object) else { return };
+                let gone = vm.metadata.deletion_timestamp.is_some()
+                    && vm.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+                self.judge(|judge| match gone {
+                    true => judge.record_gone(&vm, &self.sims),
+                    false => judge.record_written(&vm),
+                });
+            }
+            Some("Provider") => {
+                let Ok(provider) = serde_json::from_value::<Provider>(object) else { return };
+                let platform = provider.spec.endpoint.trim_start_matches("sim://").to_owned();
+                let orphans = provider.status.map(|status| status.orphans).unwrap_or_default();
+                let ids: Vec<String> = orphans.into_iter().map(|orphan| orphan.id).collect();
+                self.judge(|judge| judge.orphans_reported(&platform, ids));
+            }
+            Some("Status") => {
+                let uid = object["details"]["uid"].as_str().unwrap_or_default().to_owned();
+                self.judge(|judge| {
+                    if let Some(vm) = judge.records.get(&uid).cloned() {
+                        judge.record_gone(&vm, &self.sims);
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Lives through one run, and tells what was wrong and how long it took.
+pub async fn live(seed: u64, log: Log) -> (Option<String>, u64) {
+    let world = World::begin(seed, log).await;
+    let begun = tokio::time::Instant::now();
+    let mut rng = StdRng::seed_from_u64(seed ^ 0x11fe);
+    let client = users::client(&world);
+    users::prepare(&world, &client).await;
+    let main = &world.sims[MAIN];
+    main.set_chances(world.scenario.chances);
+    let mut processes = vec![Process::start(&world, "A", seed ^ 0xa)];
+
+    let end = begun + world.scenario.trouble;
+    let user = users::act(&world, &client, seed, end);
+    let fate = trouble(&world, &mut processes, &mut rng, end);
+    futures::future::join(user, fate).await;
+
+    world.log.line("", "calm");
+    main.calm();
+    world.sims[MAIN].set_chances(Chances::default());
+    for process in &processes {
+        process.calm();
+    }
+    // Only one process leads in the end.
+    while processes.len() > 1 {
+        if let Some(process) = processes.pop() {
+            process.kill();
+        }
+    }
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    // It has to stay settled: what comes late comes within the longest window.
+    let mut quiet = 0;
+    while tokio::time::Instant::now() < deadline && quiet < 4 {
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        world.check();
+        let open = world.judge(|judge| {
+            judge.violation.clone().or_else(|| judge.unsettled()).or_else(|| {
+                // Machines that have no record are reported and reaped in time.
+                let before = judge.violation.clone();
+                judge.judge_end(&world.sims);
+                let found = judge.violation.clone();
+                judge.violation = before;
+                found
+            })
+        });
+        quiet = if open.is_none() { quiet + 1 } else { 0 };
+        if world.judge(|judge| judge.violation.is_some()) {
+            break;
+        }
+    }
+    let violation = world.judge(|judge| {
+        judge.judge_end(&world.sims);
+        judge.violation.clone()
+    });
+    for process in processes {
+        process.kill();
+    }
+    let seconds = (tokio::time::Instant::now() - begun).as_secs();
+    (violation, seconds)
+}
+
+/// What happens to processes and behind everybody's back.
+async fn trouble(
+    world: &Arc<World>,
+    processes: &mut Vec<Process>,
+    rng: &mut StdRng,
+    end: tokio::time::Instant,
+) {
+    loop {
+        let pause = Duration::from_millis(rng.random_range(200..10_000));
+        if tokio::time::Instant::now() + pause >= end {
+            tokio::time::sleep_until(end).await;
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        world.check();
+        if world.scenario.overlap && rng.random_bool(0.3) {
+            if processes.len() == 1 {
+                processes.push(Process::start(world, "B", rng.random()));
+            } else if let Some(process) = processes.pop() {
+                world.log.line("B", "is killed");
+                process.kill();
+            }
+        }
+        if world.scenario.outside && rng.random_bool(0.3) {
+            behind_our_back(world, rng);
+        }
+    }
+}
+
+fn behind_our_back(world: &World, rng: &mut StdRng) {
+    let sim = &world.sims[MAIN];
+    let machines = sim.machines();
+    let choice = rng.random_range(0..6);
+    if choice == 0 || machines.is_empty() {
+        let name = format!("foreign-{}", rng.random_range(0..100));
+        world.log.line("", format_args!("{name} appears"));
+        let _ = sim.appear(Foreign::named(name));
+        return;
+    }
+    let truth = &machines[rng.random_range(0..machines.len())];
+    if truth.machine.token.is_none() {
+        return;
+    }
+    world.judge(|judge| judge.note_owner(MAIN, truth));
+    let tamper = match choice {
+        1 => Tamper::Power(Power::Off),
+        2 => Tamper::Cpu(rng.random_range(1..9)),
+        3 => Tamper::Delete,
+        4 => Tamper::Tags(vec!["touched".to_owned()]),
+        _ => Tamper::Power(Power::On),
+    };
+    world.log.line("", format_args!("{} suffers {tamper:?}", truth.machine.id));
+    let _ = sim.tamper(&truth.machine.id, tamper);
+}
