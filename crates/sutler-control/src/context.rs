@@ -94,6 +94,8 @@ pub struct Context {
     pub(crate) secrets: Mutex<BTreeMap<Key, Arc<Secret>>>,
     /// What each connection was made from.
     pub(crate) targets: Mutex<BTreeMap<Key, Target>>,
+    /// When each Provider's status was last written.
+    pub(crate) provider_status_at: Mutex<BTreeMap<Key, jiff::Timestamp>>,
     /// Records that wait for a list, by Provider.
     pub(crate) lookers: Mutex<BTreeMap<Key, BTreeSet<Key>>>,
     pub(crate) wakes: Wakes,
@@ -111,6 +113,8 @@ pub(crate) struct Slot {
     pub(crate) written: Option<Arc<VirtualMachine>>,
     /// Since when a status that only tells of progress waits to be written.
     pub(crate) unwritten_since: Option<jiff::Timestamp>,
+    /// When its status was last written.
+    pub(crate) status_at: Option<jiff::Timestamp>,
     /// When each stage began and ended.
     pub(crate) stages: [Option<(jiff::Timestamp, Option<jiff::Timestamp>)>; 6],
     /// The operation that is under way, and what it is for.

@@ -93,6 +93,12 @@ pub(crate) async fn reconcile(
         (_, Err(blocker), _) => decide(Err(blocker)),
         _ => decide(Err(&not_ready(&provider, "it has not told yet what it can do"))),
     };
+    if let Some(seen) = &next.report.machine {
+        context.slot(&uid, |slot| {
+            let since = slot.memory.busy_since.unwrap_or(now);
+            slot.memory.busy_since = seen.machine.busy.then_some(since);
+        });
+    }
     tracing::trace!(%key, step = ?next.step, reason = %next.report.reason, "planned");
     carry_out(&context, &vm, &record, desired.as_ref().ok(), connection, next).await
 }

@@ -58,8 +58,8 @@ pub(crate) async fn reconcile(
         }
     };
     let next = check_health(&context, &provider, &connection);
-    status::publish(&context, &provider, Some(&connection), None).await?;
-    Ok(Action::requeue(next))
+    let again = status::publish(&context, &provider, Some(&connection), None).await?;
+    Ok(Action::requeue(again.map_or(next, |again| again.min(next))))
 }
 
 /// Why there is no connection.

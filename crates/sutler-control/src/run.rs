@@ -75,6 +75,7 @@ pub async fn run(
         operations_index: Default::default(),
         secrets: Default::default(),
         targets: Default::default(),
+        provider_status_at: Default::default(),
         lookers: Default::default(),
         wakes: Wakes {
             machines: wake_machines,

@@ -13,7 +13,6 @@ use http::{Request, Response};
 use http_body::{Body as _, Frame};
 use rand::{Rng as _, rngs::StdRng};
 use sutler_store::{Body, Trusted, auth::User};
-use tower::Service as _;
 
 use crate::{process::Fuse, world::World};
 
@@ -57,7 +56,13 @@ impl FaultyApi {
             groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
             ..User::default()
         };
-        Self { inner: world.server.as_user(user), name: name.to_owned(), dice, fuse, world: world.clone() }
+        Self {
+            inner: world.server.as_user(user),
+            name: name.to_owned(),
+            dice,
+            fuse,
+            world: world.clone(),
+        }
     }
 
     fn trouble(&self) -> Trouble {
@@ -117,21 +122,29 @@ impl tower::Service<Request<kube::client::Body>> for FaultyApi {
                 response = Response::from_parts(parts, Body::whole(bytes));
             }
             if !watch {
-                api.world.log.line(&api.name, format_args!("{line} {} {trouble:?}", response.status()));
+                api.world
+                    .log
+                    .line(&api.name, format_args!("{line} {} {trouble:?}", response.status()));
             }
             api.fuse.burn("after", &line).await;
             if trouble == Trouble::Lost {
                 return Ok(failure());
             }
             let dice = watch.then(|| api.dice.clone());
-            Ok(response.map(|body| FaultyBody { inner: Some(body), dice, pause: None, again: None }))
+            Ok(response.map(|body| FaultyBody {
+                inner: Some(body),
+                dice,
+                pause: None,
+                again: None,
+            }))
         })
     }
 }
 
 async fn collect(mut body: Body) -> Bytes {
     let mut all = Vec::new();
-    while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+    while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+    {
         all.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
     }
     all.into()
@@ -143,12 +156,8 @@ fn failure() -> Response<FaultyBody> {
         "message": "the connection broke", "reason": "InternalError", "code": 500,
     });
     let body = Body::whole(status.to_string());
-    let mut response = Response::new(FaultyBody {
-        inner: Some(body),
-        dice: None,
-        pause: None,
-        again: None,
-    });
+    let mut response =
+        Response::new(FaultyBody { inner: Some(body), dice: None, pause: None, again: None });
     *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
     response
 }

@@ -74,9 +74,10 @@ impl Judge {
             let create = &self.creates[number];
             (create.platform.clone(), create.token.clone(), create.sent)
         };
-        let intent = self.records.get(&token.uid).and_then(|vm| {
-            vm.annotations().get(sutler_api::names::annotations::TOKEN).cloned()
-        });
+        let intent = self
+            .records
+            .get(&token.uid)
+            .and_then(|vm| vm.annotations().get(sutler_api::names::annotations::TOKEN).cloned());
         if intent.as_ref() != Some(&token.to_string()) && !self.gone.contains_key(&token.uid) {
             self.wrong(format!("rule 1: create of {token} was sent with {intent:?} on record"));
         }
@@ -208,7 +209,9 @@ impl Judge {
             if !seen {
                 self.wrong(format!(
                     "rule 4: {} says ready={ready} power={:?} of {:?}, which never was",
-                    new.name_any(), status.power_state, status.id
+                    new.name_any(),
+                    status.power_state,
+                    status.id
                 ));
             }
         }
@@ -234,7 +237,8 @@ impl Judge {
                 self.wrong(format!("rule 7: {a} and {b} both claim machine {id}"));
             }
         }
-        let (was, is) = (old.as_ref().and_then(|vm| vm.metadata.generation), new.metadata.generation);
+        let (was, is) =
+            (old.as_ref().and_then(|vm| vm.metadata.generation), new.metadata.generation);
         if was > is {
             self.wrong(format!("the generation of {} went back", new.name_any()));
         }
@@ -245,8 +249,7 @@ impl Judge {
         let uid = vm.uid().unwrap_or_default();
         let last = self.records.remove(&uid);
         let last = last.as_ref().unwrap_or(vm);
-        let retained = last.spec.deletion_policy
-            == Some(sutler_api::infra::DeletionPolicy::Retain);
+        let retained = last.spec.deletion_policy == Some(sutler_api::infra::DeletionPolicy::Retain);
         let forgotten = last
             .annotations()
             .get(sutler_api::names::annotations::FORGET)
@@ -261,7 +264,8 @@ impl Judge {
                 if self.owner(platform, &truth).as_deref() == Some(&uid) {
                     self.wrong(format!(
                         "rule 6: {} is off the books and machine {} is still there",
-                        vm.name_any(), truth.machine.id
+                        vm.name_any(),
+                        truth.machine.id
                     ));
                 }
             }
@@ -296,7 +300,8 @@ impl Judge {
                     .collect();
                 if mine != status.id.clone().into_iter().collect::<Vec<_>>() {
                     self.wrong(format!(
-                        "{name} says it is machine {:?}, and has {mine:?}", status.id
+                        "{name} says it is machine {:?}, and has {mine:?}",
+                        status.id
                     ));
                 }
                 continue;
@@ -343,7 +348,13 @@ impl Judge {
 fn may_rest(reason: &str) -> bool {
     matches!(
         reason,
-        "DiscoveryTimeout" | "OwnershipLost" | "Invalid" | "Failed" | "Conflict" | "Unsupported"
-            | "Paused" | "NotYetServed"
+        "DiscoveryTimeout"
+            | "OwnershipLost"
+            | "Invalid"
+            | "Failed"
+            | "Conflict"
+            | "Unsupported"
+            | "Paused"
+            | "NotYetServed"
     )
 }

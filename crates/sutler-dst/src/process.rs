@@ -87,7 +87,8 @@ impl Process {
             watches: scenario.watch_trouble,
         }));
         let state = Arc::new(Mutex::new(State { dice: dice.clone(), fuse: None, calm: false }));
-        let task = tokio::spawn(again_and_again(world.clone(), name.to_owned(), seed, state.clone()));
+        let task =
+            tokio::spawn(again_and_again(world.clone(), name.to_owned(), seed, state.clone()));
         Self { task, state }
     }
 
@@ -109,12 +110,7 @@ impl Process {
     }
 }
 
-async fn again_and_again(
-    world: Arc<World>,
-    name: String,
-    seed: u64,
-    state: Arc<Mutex<State>>,
-) {
+async fn again_and_again(world: Arc<World>, name: String, seed: u64, state: Arc<Mutex<State>>) {
     let mut rng = StdRng::seed_from_u64(seed ^ 0xf05e);
     for life in 0u64.. {
         let (fuse, dice) = {

@@ -51,7 +51,7 @@ impl Scenario {
         }
         without.insert(Feature::ImageImport);
         let quick = rng.random_bool(0.3);
-        let mut some = |most: f64, rng: &mut StdRng| {
+        let some = |most: f64, rng: &mut StdRng| {
             if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
         };
         let chances = Chances {
@@ -90,12 +90,16 @@ impl Scenario {
                 start: work(2_000, rng),
                 boot: work(5_000, rng),
                 stop: work(1_000, rng),
-                shutdown: work(90_000, rng),
+                shutdown: work(14_000, rng),
                 delete: work(4_000, rng),
                 reconfigure: work(3_000, rng),
                 ..WorkTimes::default()
             },
-            list_lag: Duration::from_millis(if rng.random_bool(0.5) { 0 } else { rng.random_range(0..8_000) }),
+            list_lag: Duration::from_millis(if rng.random_bool(0.5) {
+                0
+            } else {
+                rng.random_range(0..8_000)
+            }),
             deadlines: sutler_sim::DeadlineSettings {
                 look: Duration::from_secs(5),
                 list: Duration::from_secs(10),

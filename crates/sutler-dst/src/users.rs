@@ -42,16 +42,22 @@ pub async fn prepare(world: &Arc<World>, client: &Client) {
         }))
         .await;
     }
-    create::<VMClass>(client, json!({
-        "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMClass",
-        "metadata": { "name": "small" }, "spec": { "cpu": 1, "memory": "1Gi" },
-    }))
+    create::<VMClass>(
+        client,
+        json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMClass",
+            "metadata": { "name": "small" }, "spec": { "cpu": 1, "memory": "1Gi" },
+        }),
+    )
     .await;
-    create::<VMImage>(client, json!({
-        "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMImage",
-        "metadata": { "name": "debian" },
-        "spec": { "source": { "custom": { "template": "debian" } } },
-    }))
+    create::<VMImage>(
+        client,
+        json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMImage",
+            "metadata": { "name": "debian" },
+            "spec": { "source": { "custom": { "template": "debian" } } },
+        }),
+    )
     .await;
 }
 

@@ -80,8 +80,14 @@ impl World {
         })
         .await
         .expect("the API starts");
-        let main = Sim::in_memory(scenario.platform.clone(), Arc::new(clock)).expect("settings fit");
-        let calm = Settings { history: true, seed, ..Settings::default() };
+        let main =
+            Sim::in_memory(scenario.platform.clone(), Arc::new(clock)).expect("settings fit");
+        let calm = Settings {
+            history: true,
+            seed,
+            without: [sutler_sim::Feature::ImageImport].into(),
+            ..Settings::default()
+        };
         let neighbour = Sim::in_memory(calm, Arc::new(clock)).expect("settings fit");
         let sims = BTreeMap::from([(MAIN.to_owned(), main), (NEIGHBOUR.to_owned(), neighbour)]);
         log.line("", format_args!("{scenario:?}"));

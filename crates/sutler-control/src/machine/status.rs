@@ -25,6 +25,9 @@ use crate::{
     rules::{Rule, broken},
 };
 
+/// The least pause between two writes of one record's status.
+const SPACING: Duration = Duration::from_millis(50);
+
 /// A record that cannot be read.
 pub(super) fn unreadable(message: String) -> Report {
     Report {
@@ -65,8 +68,12 @@ pub(super) async fn publish(
     };
     let due = context.slot(&uid, |slot| {
         let since = *slot.unwritten_since.get_or_insert(now);
-        let due = since.saturating_add(context.settings.coalesce).unwrap_or(now);
-        (!matters(&old, &new, report) && due > now).then_some(due)
+        let pause =
+            if matters(&old, &new, report) { Duration::ZERO } else { context.settings.coalesce };
+        // Two processes that see things differently must not answer each other without end.
+        let again = slot.status_at.map_or(Timestamp::MIN, |at| at + SPACING);
+        let due = since.saturating_add(pause).unwrap_or(now).max(again);
+        (due > now).then_some(due)
     });
     if due.is_some() {
         return Ok(due);
@@ -77,7 +84,10 @@ pub(super) async fn publish(
         // Somebody else was first: look again at what they wrote.
         return Ok(Some(now + Duration::from_millis(50)));
     };
-    context.slot(&uid, |slot| slot.unwritten_since = None);
+    context.slot(&uid, |slot| {
+        slot.unwritten_since = None;
+        slot.status_at = Some(now);
+    });
     tell(context, &fresh, &old, &new, report).await;
     operations::follow(context, &fresh, report, &new, true).await?;
     Ok(None)
@@ -127,7 +137,7 @@ fn next_status(
         let hold = desired.is_some_and(|desired| desired.post_start)
             && !slot.memory.post_started
             && old.power_state != Some(PowerState::On);
-        facts(&mut new, seen, hold, now);
+        facts(&mut new, seen, desired, hold, now);
     } else if broken(Rule::FactsStay) && report.waiting.is_some() {
         new.ips.clear();
         new.host = None;
@@ -156,7 +166,13 @@ fn forget_machine(status: &mut VirtualMachineStatus) {
 }
 
 /// Takes over what the platform shows; what it does not tell stays as it was.
-fn facts(status: &mut VirtualMachineStatus, seen: &Seen, hold_power: bool, now: Timestamp) {
+fn facts(
+    status: &mut VirtualMachineStatus,
+    seen: &Seen,
+    desired: Option<&Desired>,
+    hold_power: bool,
+    now: Timestamp,
+) {
     let Machine {
         id,
         name,
@@ -211,6 +227,10 @@ fn facts(status: &mut VirtualMachineStatus, seen: &Seen, hold_power: bool, now: 
                 id: disk.id.clone(),
                 path: disk.path.clone(),
                 size_gib: i32::try_from(disk.size_gib).ok(),
+                managed: managed(
+                    desired.is_some_and(|d| d.request.disks.iter().any(|w| w.name == disk.name)),
+                    before.disks.iter().any(|d| d.name == disk.name && d.managed == Some(true)),
+                ),
             })
             .collect();
     }
@@ -223,6 +243,15 @@ fn facts(status: &mut VirtualMachineStatus, seen: &Seen, hold_power: bool, now: 
                 mac_address: card.mac.clone(),
                 network: card.network.clone(),
                 ips: card.ips.clone(),
+                managed: managed(
+                    desired.is_some_and(|d| {
+                        d.request.nics.iter().any(|w| Some(&w.name) == card.name.as_ref())
+                    }),
+                    before
+                        .interfaces
+                        .iter()
+                        .any(|c| c.name == card.name && c.managed == Some(true)),
+                ),
             })
             .collect();
     }
@@ -249,6 +278,11 @@ fn facts(status: &mut VirtualMachineStatus, seen: &Seen, hold_power: bool, now: 
     if *status != before || status.last_observed_at.is_none() {
         status.last_observed_at = Some(Time(now));
     }
+}
+
+/// What the spec asks for, or once asked for, is ours.
+fn managed(wanted: bool, before: bool) -> Option<bool> {
+    (wanted || before).then_some(true)
 }
 
 fn keep(known: &mut Option<String>, told: &Option<String>) {

@@ -43,13 +43,17 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
     }
     let name = inputs.desired.ok().map(|desired| desired.request.name.as_str());
     let search = find(record, name, &platform, inputs.claims);
+    // A machine that is kept was let go, which is why it carries no token any more.
+    if record.retain && search.disputed.is_some() && search.extras.is_empty() {
+        return forget(ForgetWhy::Retained);
+    }
     if let Some(plan) = before_anything(inputs, &platform, &search) {
         return plan;
     }
     match search.ours {
         Some(seen) => with_machine(inputs, &platform, &seen),
         None if !search.extras.is_empty() => {
-            look(inputs.now + super::create::LOOK_AGAIN, deleting("an extra machine is removed"))
+            look(inputs.now, deleting("an extra machine is removed"))
         }
         None => without_machine(inputs, &platform),
     }
@@ -111,10 +115,12 @@ fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Plan {
             return forget(why);
         }
         let report = deleting(format!("machine {id} is not to be seen; its absence is confirmed"));
-        if platform.view.absent_as_of(id).is_some_and(|as_of| as_of >= since.min(inputs.now)) {
-            return look(since, report.until(since.max(inputs.now)));
+        // Where only time is missing for the proof, a list that is begun after it will give it.
+        if since > inputs.now {
+            return look(since, report.until(since));
         }
-        return observe(inputs, platform, id, since.min(inputs.now), report);
+        let after = asked.or(inputs.memory.id_since).unwrap_or(inputs.now);
+        return observe(inputs, platform, id, after, report);
     }
     let since = tombstone_end(inputs, platform, intent);
     if broken(Rule::Tombstone) || complete_since(platform, since) {
@@ -138,7 +144,11 @@ fn tombstone_end(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) 
     let known = inputs.memory.id_since.filter(|_| inputs.record.id.is_some());
     let settled = settled_at(intent.requested_at, platform.capabilities);
     match inputs.memory.attempt_of(intent.requested_at) {
-        Some(Outcome::Accepted { id: Some(_), at, task: None }) => known.unwrap_or(*at),
+        // Where machines carry tokens, a second effect of a request that was answered would be found
+        // as an orphan; elsewhere only time proves that there is none.
+        Some(Outcome::Accepted { id: Some(_), at, task: None }) if platform.capabilities.token => {
+            known.unwrap_or(*at)
+        }
         Some(Outcome::Refused(_)) => intent.requested_at,
         Some(Outcome::TaskFailed { at, .. }) => *at,
         _ if !platform.capabilities.returns_id && inputs.record.id.is_none() => {

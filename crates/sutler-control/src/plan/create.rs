@@ -23,19 +23,21 @@ pub(super) fn plan(inputs: &Inputs<'_>, platform: &Platform<'_>, desired: &Desir
     let Some(intent) = &inputs.record.intent else {
         return create(inputs, desired, 1);
     };
+    let attempt = inputs.memory.attempt_of(intent.requested_at);
+    if let Some(Outcome::Accepted { task: Some(task), .. }) = attempt {
+        let report = provisioning(reasons::PROVISIONING, "the machine is being made");
+        return poll(inputs, task, report);
+    }
     if let Some(id) = &inputs.record.id {
         return known(inputs, platform, desired, intent, id);
     }
-    match inputs.memory.attempt_of(intent.requested_at) {
+    match attempt {
         Some(Outcome::Refused(_)) => create(inputs, desired, intent.token.incarnation),
         // What the failed task left over is found by its token and removed first.
         Some(Outcome::TaskFailed { at, .. }) => match complete_since(platform, *at) {
             true => create(inputs, desired, intent.token.incarnation + 1),
             false => look(*at, provisioning(reasons::OBSERVING, "the failed task is cleaned up")),
         },
-        Some(Outcome::Accepted { task: Some(task), .. }) => {
-            poll(inputs, task, provisioning(reasons::PROVISIONING, "the machine is being made"))
-        }
         Some(Outcome::Accepted { id: Some(id), at, .. }) => {
             if gone_since(platform, id, settled_at(intent.requested_at, platform.capabilities)) {
                 return create(inputs, desired, intent.token.incarnation + 1);
@@ -136,7 +138,7 @@ fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Pl
             intent.first_requested_at,
         );
         let report = Report::stalled(reasons::DISCOVERY_TIMEOUT, message);
-        return look(inputs.now + LOOK_AGAIN, report);
+        return look(inputs.now, report);
     }
     if !platform.capabilities.list {
         let message = "the machine's ID was not told and this provider cannot list its machines";
@@ -144,7 +146,7 @@ fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Pl
         return Plan { step: Step::Wait(end), report };
     }
     let message = format!("a machine called {name} is being looked for");
-    look(inputs.now + LOOK_AGAIN, provisioning(reasons::DISCOVERING, message).until(end))
+    look(inputs.now, provisioning(reasons::DISCOVERING, message).until(end))
 }
 
 /// A look that must not be older than this instant: the smallest step ahead.
@@ -176,18 +178,20 @@ pub(super) fn gone_since(platform: &Platform<'_>, id: &MachineId, since: Timesta
 fn absent_since(platform: &Platform<'_>, id: &MachineId, since: Timestamp) -> bool {
     match platform.view.get(id) {
         // Another machine has the ID now.
-        Some(other) => other.as_of >= since,
-        None => platform.view.absent_as_of(id).is_some_and(|as_of| as_of >= since),
+        Some(other) => other.as_of > since,
+        None => platform.view.absent_as_of(id).is_some_and(|as_of| as_of > since),
     }
 }
 
+/// Whether the platform is known completely after `since`. What was looked at in the same instant
+/// may have been looked at before.
 pub(super) fn complete_since(platform: &Platform<'_>, since: Timestamp) -> bool {
-    platform.view.complete_as_of().is_some_and(|as_of| as_of >= since)
+    platform.view.complete_as_of().is_some_and(|as_of| as_of > since)
 }
 
-/// Asks for a look.
+/// Asks for a look at what is there after `since`.
 pub(super) fn look(since: Timestamp, report: Report) -> Plan {
-    Plan { step: Step::Look(since), report }
+    Plan { step: Step::Look(later(since, LOOK_AGAIN)), report }
 }
 
 /// Asks after a task, at most every few seconds.
@@ -235,7 +239,7 @@ pub(super) fn observe(
             None => Plan { step: Step::Describe(id.clone()), report },
         };
     }
-    look(inputs.now + LOOK_AGAIN, report)
+    look(inputs.now, report)
 }
 
 /// The plan of a record whose last try at `what` failed, until it may be tried again.

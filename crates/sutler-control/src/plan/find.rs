@@ -78,8 +78,11 @@ fn by_token(record: &Record, platform: &Platform<'_>) -> Search {
     search.ours = candidates.next();
     search.extras.extend(candidates);
     if search.ours.is_none() && search.ahead.is_none() {
+        // One that was made at another time has only taken over a dead machine's ID.
         let of_id = record.id.as_ref().and_then(|id| platform.view.get(id));
-        search.disputed = of_id.filter(|seen| seen.machine.token.is_none()).cloned();
+        let lost =
+            |seen: &&Seen| seen.machine.token.is_none() && made_when(record, seen) != Some(false);
+        search.disputed = of_id.filter(lost).cloned();
     }
     search
 }
@@ -92,9 +95,14 @@ fn by_name(
 ) -> Search {
     let mut search = Search::default();
     let name = record.platform_name.as_deref().or(name);
-    if let Some(id) = &record.id {
-        let seen = platform.view.get(id);
-        search.ours = seen.filter(|seen| is_claimed_machine(record, name, seen)).cloned();
+    if let Some(id) = &record.id
+        && let Some(seen) = platform.view.get(id)
+    {
+        match whose(record, name, seen) {
+            Whose::Ours => search.ours = Some(seen.clone()),
+            Whose::Disputed => search.disputed = Some(seen.clone()),
+            Whose::Others => {}
+        }
     }
     let (Some(intent), Some(name)) = (&record.intent, name) else { return search };
     let mut candidates: Vec<&Seen> = platform
@@ -120,7 +128,7 @@ fn by_name(
         (!exact, std::cmp::Reverse(since(seen)), seen.machine.id.clone())
     });
     let mut candidates = candidates.into_iter();
-    if search.ours.is_none() && record.id.is_none() {
+    if search.ours.is_none() && record.id.is_none() && search.disputed.is_none() {
         search.ours = candidates
             .clone()
             .find(|seen| seen.machine.name == name || seen.machine.power == Power::On)
@@ -138,12 +146,27 @@ fn by_name(
     search
 }
 
-/// Whether the machine that has the record's ID is the one that the record claimed.
-fn is_claimed_machine(record: &Record, name: Option<&str>, seen: &Seen) -> bool {
-    match (record.created_at, seen.machine.created_at) {
-        (Some(recorded), Some(found)) => recorded == found,
-        _ => name.is_none_or(|name| is_name_of(name, seen)),
+enum Whose {
+    Ours,
+    Disputed,
+    Others,
+}
+
+/// Whether the machine that has the record's ID is the one that the record claimed: it has its name
+/// and was made when that one was. The time on record is exact to the second.
+fn whose(record: &Record, name: Option<&str>, seen: &Seen) -> Whose {
+    let named = name.is_none_or(|name| is_name_of(name, seen));
+    match (made_when(record, seen), named) {
+        (Some(true) | None, true) => Whose::Ours,
+        // Renamed, or another that took over its ID within the second.
+        (Some(true), false) => Whose::Disputed,
+        (Some(false), _) | (None, false) => Whose::Others,
     }
+}
+
+/// Whether a machine was made when the record's was, as far as that is known.
+fn made_when(record: &Record, seen: &Seen) -> Option<bool> {
+    Some(record.created_at?.as_second() == seen.machine.created_at?.as_second())
 }
 
 fn is_name_of(name: &str, seen: &Seen) -> bool {

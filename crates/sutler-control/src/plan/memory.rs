@@ -22,6 +22,8 @@ pub struct Memory {
     pub in_flight: Option<&'static str>,
     /// A task on record that the platform no longer knows or that ended.
     pub lost_task: Option<TaskId>,
+    /// Since when the platform is at work on the machine, as far as this process saw.
+    pub busy_since: Option<Timestamp>,
     /// When the running task was last asked after.
     pub polled_at: Option<Timestamp>,
     /// How much of the running task is done.

@@ -158,6 +158,9 @@ fn unfinished(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Plan
     let Some(intent) = &inputs.record.intent else {
         return observe(inputs, platform, id, seen.as_of, report);
     };
+    if inputs.record.provisioned {
+        return stuck(inputs, platform, seen, report);
+    }
     match inputs.memory.attempt_of(intent.requested_at) {
         Some(Outcome::Accepted { task: Some(task), .. }) => poll(inputs, task, report),
         // What a failed task left over is ours, of no use, and in the way.
@@ -166,14 +169,34 @@ fn unfinished(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Plan
             Some(task) if inputs.memory.lost_task.as_ref() != Some(task) => {
                 poll(inputs, task, report)
             }
-            _ if inputs.now > settled_at(intent.requested_at, platform.capabilities)
-                && !inputs.record.provisioned =>
-            {
+            _ if inputs.now > settled_at(intent.requested_at, platform.capabilities) => {
                 remove_leftover(inputs, platform, seen)
             }
             _ => observe(inputs, platform, id, seen.as_of, report),
         },
     }
+}
+
+/// A machine that was complete once and that the platform does not finish with. It may hold what
+/// cannot be made again: nothing is done to it without a person.
+fn stuck(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen, report: Report) -> Plan {
+    let id = &seen.machine.id;
+    let running = inputs.memory.accepted.values().find_map(|accepted| accepted.task.as_ref());
+    if let Some(task) = running {
+        return poll(inputs, task, report);
+    }
+    let since = inputs.memory.busy_since.unwrap_or(inputs.now);
+    if inputs.now < later(since, platform.capabilities.deadlines.make) {
+        return observe(inputs, platform, id, seen.as_of, report);
+    }
+    let failure = inputs.memory.failures.values().next();
+    let why = failure.map(|failure| format!(": {}", failure.error.message()));
+    let message = format!(
+        "the platform has not finished with machine {id} since {since}{}; look at it there, or \
+         delete the record",
+        why.unwrap_or_default()
+    );
+    create::look(inputs.now, Report::stalled(reasons::FAILED, message))
 }
 
 fn remove_leftover(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Plan {

@@ -106,11 +106,17 @@ impl Record {
                     .is_some_and(|stage| stage.state == sutler_api::progress::StageState::Completed)
             }),
             disks: of_machine
-                .map(|status| status.disks.iter().map(|disk| disk.name.clone()).collect())
-                .unwrap_or_default(),
+                .into_iter()
+                .flat_map(|status| &status.disks)
+                .filter(|disk| disk.managed == Some(true))
+                .map(|disk| disk.name.clone())
+                .collect(),
             nics: of_machine
-                .map(|status| status.interfaces.iter().filter_map(|nic| nic.name.clone()).collect())
-                .unwrap_or_default(),
+                .into_iter()
+                .flat_map(|status| &status.interfaces)
+                .filter(|card| card.managed == Some(true))
+                .filter_map(|card| card.name.clone())
+                .collect(),
             platform_name: notes
                 .get(annotations::PLATFORM_NAME)
                 .cloned()

@@ -1,6 +1,6 @@
 //! What a Provider's status says.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
@@ -21,28 +21,42 @@ use sutler_provider::{Capabilities, ErrorKind, guard};
 use super::Problem;
 use crate::{
     context::Context,
-    fleet::Connection,
+    fleet::{Connection, Key, lock},
     machine::{Error, status_difference},
     orphans,
 };
 
-/// Writes what is known, if it differs from what is written.
+/// The least pause between two writes of one Provider's status.
+const SPACING: Duration = Duration::from_secs(1);
+
+/// Writes what is known, if it differs from what is written; or tells when to try that again.
 pub(super) async fn publish(
     context: &Arc<Context>,
     provider: &Provider,
     connection: Option<&Arc<Connection>>,
     problem: Option<&Problem>,
-) -> Result<(), Error> {
+) -> Result<Option<Duration>, Error> {
     let old = provider.status.clone().unwrap_or_default();
     let new = next_status(context, provider, &old, connection, problem);
-    let Some(patch) = status_difference(&old, &new) else { return Ok(()) };
+    let Some(patch) = status_difference(&old, &new) else { return Ok(None) };
+    // Two processes that see things differently must not answer each other without end.
+    let now = context.clock.now();
+    let key = Key::new(provider.namespace().unwrap_or_default(), provider.name_any());
+    let written = lock(&context.provider_status_at).get(&key).copied();
+    if let Some(at) = written
+        && let Ok(since) = Duration::try_from(now.duration_since(at))
+        && since < SPACING
+    {
+        return Ok(Some(SPACING - since));
+    }
+    lock(&context.provider_status_at).insert(key, now);
     let namespace = provider.namespace().unwrap_or_default();
     let api: Api<Provider> = Api::namespaced(context.client.clone(), &namespace);
     let body = json!({ "status": patch });
     let params = PatchParams::apply(MANAGER);
     match api.patch_status(&provider.name_any(), &params, &Patch::Merge(body)).await {
         Ok(_) => {}
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
     let ready = |status: &ProviderStatus| {
@@ -56,7 +70,7 @@ pub(super) async fn publish(
             false => context.recorder.warn(provider, &now.reason, &now.message).await,
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn next_status(
@@ -69,7 +83,7 @@ fn next_status(
     let mut new = old.clone();
     let generation = provider.metadata.generation;
     let now = context.clock.now();
-    let key = crate::fleet::Key::new(provider.namespace().unwrap_or_default(), provider.name_any());
+    let key = Key::new(provider.namespace().unwrap_or_default(), provider.name_any());
     new.observed_generation = generation;
     new.connected_vms = i32::try_from(context.users_of(&key).len()).ok();
     let state = connection.map(|connection| connection.state());
@@ -113,7 +127,9 @@ fn next_status(
         new.reported_capabilities = Some(reported(capabilities));
         new.capabilities = broad(capabilities);
         new.version.clone_from(&capabilities.version);
-        new.capabilities_detected_at = state.capabilities_at.map(Time);
+        if new.reported_capabilities != old.reported_capabilities {
+            new.capabilities_detected_at = state.capabilities_at.map(Time);
+        }
     }
     new.healthy = state.healthy;
     new.health = Some(match (state.healthy, &state.error) {

@@ -150,6 +150,10 @@ pub struct InterfaceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
     pub ips: Vec<String>,
+    /// Whether it was made because the spec asked for it; only then it is removed when the spec no
+    /// longer does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed: Option<bool>,
 }
 
 /// A disk as observed.
@@ -171,6 +175,10 @@ pub struct DiskStatus {
     #[serde(rename = "sizeGiB", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub size_gib: Option<i32>,
+    /// Whether it was made because the spec asked for it; only then it is removed when the spec no
+    /// longer does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed: Option<bool>,
 }
 
 /// A snapshot that the platform has.
