@@ -157,10 +157,13 @@ fn aggregated_subset(reply: &Reply) -> Value {
             let mut list = version["resources"].as_array().cloned().unwrap_or_default();
             list.retain(|resource| ours(resource["resource"].as_str().unwrap_or_default(), kinds));
             for resource in &mut list {
-                if let Some(subs) = resource["subresources"].as_array_mut() {
-                    subs.retain(|sub| {
-                        !BEYOND.contains(&sub["subresource"].as_str().unwrap_or_default())
-                    });
+                let Some(map) = resource.as_object_mut() else { continue };
+                let Some(Value::Array(mut subs)) = map.remove("subresources") else { continue };
+                subs.retain(|sub| {
+                    !BEYOND.contains(&sub["subresource"].as_str().unwrap_or_default())
+                });
+                if !subs.is_empty() {
+                    map.insert("subresources".to_owned(), Value::Array(subs));
                 }
             }
             list.sort_by_key(|resource| resource["resource"].to_string());
