@@ -152,6 +152,9 @@ fn document_request(ctx: &Ctx<'_>, method: &Method) -> Result<(Response<Body>, M
         return Ok((response, Media::Json));
     }
     let agreed = accept(ctx.headers, ctx.query, Endpoint::Document)?;
+    if agreed.media == Media::Protobuf {
+        return Err(ApiError::not_acceptable("application/json, application/yaml"));
+    }
     Ok((response, agreed.media))
 }
 

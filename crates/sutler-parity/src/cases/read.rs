@@ -150,6 +150,8 @@ fn pretty(c: &Case) {
     c.check(pretty.bytes.windows(2).any(|w| w == b"\n "), "pretty is indented");
     c.check(!plain.bytes.windows(2).any(|w| w == b"\n "), "plain is not indented");
     c.equal(made.rv(), plain.rv());
+    let person = c.call(&Call::new("GET", "cm/a").header("user-agent", "curl/8.0")).is(200);
+    c.equal(person.bytes.len(), pretty.bytes.len());
     c.equal(plain.bytes.last(), Some(&b'\n'));
 }
 
