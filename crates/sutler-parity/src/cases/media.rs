@@ -294,13 +294,11 @@ fn protobuf_accept_status(c: &Case) {
 /// What a server writes in protobuf it reads again as the same object.
 fn protobuf_there_and_back(c: &Case) {
     let service = json!({"metadata": {"name": "a"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80, "targetPort": "http"}]}});
-    let claim = json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let secret = json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "stringData": {"k": "v"}});
     for (path, body) in [
         ("cm", with(cm("a"), "data", json!({"k": "v", "empty": ""}))),
         ("secret", secret),
         ("svc", service),
-        ("pvc", claim),
         ("pod", pod("a")),
         ("deploy", deployment("a")),
     ] {
