@@ -10,7 +10,7 @@ use crate::{
     discovery, openapi,
     registry::Registry,
     request::Query,
-    respond::{json_response, nowhere, plain, response, set, typed_response},
+    respond::{json_response, nowhere, plain, set, typed_response},
     server::Inner,
     status::ApiError,
     write::Ctx,
@@ -52,14 +52,15 @@ fn aggregated(registry: &Registry, core: bool, headers: &HeaderMap) -> Response<
     }
     tag.push('"');
     let known = headers.get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok());
-    let mut response = if known.is_some_and(|known| known.contains(&tag)) {
-        response(StatusCode::NOT_MODIFIED, Body::whole(Bytes::new()))
-    } else {
-        typed_response(
-            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-            &body,
-        )
-    };
+    let mut response = typed_response(
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        &body,
+    );
+    if known.is_some_and(|known| known.contains(&tag)) {
+        // The headers stay: clients put them on what they have kept, and read it by its type.
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Body::whole(Bytes::new());
+    }
     if let Ok(value) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(header::ETAG, value);
     }

@@ -200,7 +200,9 @@ fn aggregated_core(c: &Case) {
         .unwrap_or_default()
         .to_owned();
     let call = Call::new("GET", "/api").accept(AGGREGATED).header("if-none-match", &tag);
-    c.call(&call.quiet()).is(304);
+    let kept = c.call(&call.quiet()).is(304);
+    let content = kept.headers.get("content-type").and_then(|value| value.to_str().ok());
+    c.check(content != Some("application/json"), "what is kept is not of another type now");
 }
 
 fn aggregated_fallback(c: &Case) {
