@@ -56,7 +56,8 @@ fn resolve(
     let missing = || SchemaError { path: name.to_owned(), reason: "no such definition".into() };
     let schema = raw().get(name).ok_or_else(missing)?;
     open.push(name.to_owned());
-    let node = Node::parse_with(schema, &mut |inner| resolve(inner, nodes, open))?;
+    let mut node = Node::parse_with(schema, &mut |inner| resolve(inner, nodes, open))?;
+    node.name = name.rsplit('.').next().map(str::to_owned);
     open.pop();
     let node = Arc::new(node);
     nodes.insert(name.to_owned(), Arc::clone(&node));

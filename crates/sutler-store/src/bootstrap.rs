@@ -71,7 +71,7 @@ async fn insert(
     resource: &Resource,
     mut wanted: Value,
 ) -> Result<(), ApiError> {
-    strategy::shape(resource, &mut wanted)?;
+    strategy::shape(resource, &mut wanted, false)?;
     let creation = Track {
         old: None,
         node: &resource.node,

@@ -14,9 +14,9 @@ use sha2::Digest;
 
 use crate::{
     body::Body,
-    dispatch::{json_response, page_not_found, response},
     registry::{Flavor, Registry},
     request::Query,
+    respond::{json_response, page_not_found, response},
     server::Inner,
     status::ApiError,
 };

@@ -18,7 +18,7 @@ use super::{
     table,
 };
 use crate::{
-    body::Body, codec, metrics::OpenWatch, negotiate::Form, registry::Resource, server::Inner,
+    accept::Form, body::Body, codec, metrics::OpenWatch, registry::Resource, server::Inner,
     status::ApiError, write::Ctx,
 };
 
@@ -339,11 +339,12 @@ impl Watcher {
         match self.form {
             Form::Plain if self.resource.converted => sutler_builtin::event_to_v1(object),
             Form::Plain => object,
-            Form::Partial => table::partial(&object),
-            Form::Table => {
+            Form::Partial(version) | Form::PartialList(version) => table::partial(&object, version),
+            Form::Table(version) => {
                 let now = self.inner.clock.now();
                 let headers = std::mem::take(&mut self.headers);
-                table::of_object(&self.resource, &object, table::Include::Metadata, now, headers)
+                let include = table::Include::Metadata;
+                table::of_object(&self.resource, &object, include, now, headers, version)
             }
         }
     }
@@ -354,18 +355,19 @@ impl Watcher {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
+        let meta = self.form.version().api_version();
         let object = match self.form {
-            Form::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+            Form::Table(_) => json!({
+                "kind": "Table", "apiVersion": meta,
                 "metadata": {"resourceVersion": version.to_string()},
                 "columnDefinitions": null,
                 "rows": [{"cells": null, "object": {
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                    "kind": "PartialObjectMetadata", "apiVersion": meta,
                     "metadata": metadata,
                 }}],
             }),
-            Form::Partial => json!({
-                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+            Form::Partial(_) | Form::PartialList(_) => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": meta,
                 "metadata": metadata,
             }),
             Form::Plain => json!({
