@@ -85,13 +85,13 @@ impl ApiServer {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let inner = Inner {
             registry: Registry::new(&config.crds)?,
+            policy: PolicyCache::new(&*config.engine),
             engine: config.engine,
             clock: config.clock,
             ids: config.ids,
             version: config.version,
             authn: Authenticator::default(),
             impersonator: Impersonator::default(),
-            policy: PolicyCache::default(),
             namespaces: Namespaces::default(),
             metrics: Arc::default(),
             stopping: tokio::sync::watch::Sender::new(false),
