@@ -6,6 +6,8 @@
 
 #[path = "clients/controller.rs"]
 mod controller;
+#[path = "clients/docs.rs"]
+mod docs;
 #[path = "clients/embedded.rs"]
 mod embedded;
 #[path = "clients/helm.rs"]

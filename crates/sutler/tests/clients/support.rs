@@ -105,6 +105,11 @@ fn peer(folder: &str, program: &str) -> Option<PathBuf> {
     None
 }
 
+/// The kubectl of the cache.
+pub(crate) fn peer_kubectl() -> Option<PathBuf> {
+    peer(PYTHON, "bin/kubectl")
+}
+
 /// What a finished run printed.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -137,7 +142,7 @@ pub(crate) struct Place {
 impl Place {
     /// Makes a namespace for a test; `None` where kubectl is not there.
     pub(crate) fn new(namespace: &'static str) -> Option<Self> {
-        let kubectl = peer(PYTHON, "bin/kubectl")?;
+        let kubectl = peer_kubectl()?;
         let place = Self { kubectl, namespace, folder: tempfile::tempdir().unwrap() };
         if !is_ours() {
             // A server that goes on may hold what an earlier run left.
