@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::mpsc::error::TryRecvError;
@@ -147,6 +147,7 @@ impl Writer {
     /// them is told more than that: what one saw of another was not written either.
     fn write(&mut self, writes: &mut Vec<(Write, Reply<Version>)>) {
         let (writes, replies): (Vec<_>, Vec<_>) = writes.drain(..).unzip();
+        let begun = Instant::now();
         let outcomes = match self.failed() {
             Some(why) => Err(why),
             None => self.commit(writes).map_err(|error| self.trouble(&error)),
@@ -154,6 +155,9 @@ impl Writer {
         match outcomes {
             Ok(outcomes) => {
                 let changes = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
+                let written = changes.clone().count();
+                let refused = outcomes.len() - written;
+                self.shared.stats.committed(written as u64, refused as u64, begun.elapsed());
                 if let Some(last) = changes.clone().next_back() {
                     self.shared.topics.publish(changes.cloned());
                     // After the changes are out: who sees this version has been handed them.
@@ -164,6 +168,7 @@ impl Writer {
                 }
             }
             Err(why) => {
+                self.shared.stats.commit_failed(replies.len() as u64);
                 for reply in replies {
                     reply.send(Err(Error::Unavailable(why.to_string()))).ok();
                 }
@@ -244,6 +249,9 @@ impl Writer {
             }
         }
         self.sweeping = false;
+        if result.is_ok() && !self.compacting.is_empty() {
+            self.shared.stats.compacted();
+        }
         for reply in self.compacting.drain(..) {
             let result = result.as_ref().map(|_| ());
             reply.send(result.map_err(|why| Error::Unavailable(why.to_string()))).ok();
@@ -338,6 +346,7 @@ impl Writer {
                 .and_then(|()| run("RESTART"))
                 .and_then(|()| self.connection.busy_timeout(super::schema::BUSY))
         };
+        self.shared.stats.checkpointed();
         if let Err(error) = result {
             tracing::warn!(%error, "cannot move the write-ahead log into the database");
         }

@@ -4,6 +4,8 @@
 //! without a language is a picture. In HTML comments, which readers do not see, `test: skip WHY`
 //! leaves out the block that follows, and `test:` before shell lines has them run at that place.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::{
     fmt::Write as _,
     os::unix::fs::symlink,

@@ -194,6 +194,12 @@ async fn expectations_hold_within_a_commit() {
     }
     let after = |n| Some(namespace + n);
     assert_eq!(outcomes, [after(2), after(3), None, after(4), after(5), None, after(6)]);
+    let stats = store.stats();
+    assert_eq!((stats.writes(), stats.refused(), stats.batches().sum()), (7, 2, 7));
+    let batches: Vec<u64> = stats.batches().buckets().map(|(_, count)| count).collect();
+    assert_eq!(batches, [2, 0, 1, 0, 0, 0]);
+    store.compact(3).await.unwrap();
+    assert_eq!((stats.compactions(), stats.failed()), (1, 0));
 }
 
 #[tokio::test]
