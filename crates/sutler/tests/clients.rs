@@ -28,5 +28,7 @@ mod kubectl_read;
 mod kubectl_watch;
 #[path = "clients/python.rs"]
 mod python;
+#[path = "support/runs.rs"]
+mod runs;
 #[path = "clients/support.rs"]
 mod support;

@@ -4,7 +4,7 @@
 //! without a language is a picture. In HTML comments, which readers do not see, `test: skip WHY`
 //! leaves out the block that follows, and `test:` before shell lines has them run at that place.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::{
     fmt::Write as _,
@@ -13,7 +13,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{Run, peer_kubectl};
+use crate::{runs::Run, support::peer_kubectl};
 
 /// What is ready before the first line of a session. Programs that go on until they are ended
 /// return once they can be used.
