@@ -97,7 +97,7 @@ impl ApiServer {
             stopping: tokio::sync::watch::Sender::new(false),
         };
         let server = Self(Arc::new(inner));
-        crate::bootstrap::run(&server).await.map_err(StartError::Bootstrap)?;
+        crate::bootstrap::run(&server, config.crds).await.map_err(StartError::Bootstrap)?;
         Ok(server)
     }
 
