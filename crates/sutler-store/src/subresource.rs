@@ -116,14 +116,13 @@ pub(crate) async fn bind(
         }
         let mut next = current.clone();
         next["spec"]["nodeName"] = node.into();
-        let conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let mut conditions: Vec<Value> =
-            conditions.into_iter().filter(|c| c["type"] != "PodScheduled").collect();
-        conditions.push(json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null,
-            "lastTransitionTime": now,
-        }));
-        next["status"]["conditions"] = conditions.into();
+        set_condition(
+            &mut next,
+            json!({
+                "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": now,
+            }),
+        );
         let annotations = binding.pointer("/metadata/annotations").and_then(Value::as_object);
         for (key, value) in annotations.into_iter().flatten() {
             next["metadata"]["annotations"][key.as_str()] = value.clone();
@@ -219,18 +218,30 @@ async fn mark_disrupted(ctx: &Ctx<'_>, resource: &Arc<Resource>) -> Result<(), A
     run(ctx, &change, &mut |current| {
         let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
         let mut next = current.clone();
-        let conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let mut conditions: Vec<Value> =
-            conditions.into_iter().filter(|c| c["type"] != "DisruptionTarget").collect();
-        conditions.push(json!({
-            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": now,
-        }));
-        next["status"]["conditions"] = conditions.into();
+        set_condition(
+            &mut next,
+            json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting", "lastProbeTime": null,
+                "lastTransitionTime": now,
+            }),
+        );
         Ok(Next::Owned(next))
     })
     .await?;
     Ok(())
+}
+
+/// Sets a condition in the place of the one with its type.
+fn set_condition(pod: &mut Value, condition: Value) {
+    let conditions = &mut pod["status"]["conditions"];
+    let mut kept = match conditions.take() {
+        Value::Array(conditions) => conditions,
+        _ => Vec::new(),
+    };
+    kept.retain(|other| other["type"] != condition["type"]);
+    kept.push(condition);
+    *conditions = kept.into();
 }
 
 /// A pod that is over, has not begun or is on its way out disturbs nobody by going.

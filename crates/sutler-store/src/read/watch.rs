@@ -171,6 +171,7 @@ impl Watcher {
         let page = match self.inner.engine.list(range).await {
             Ok(page) => page,
             Err(Error::Compacted { .. }) => {
+                self.inner.metrics.watch_expired();
                 return Err(ApiError::expired("The provided resource version is too old."));
             }
             Err(error) => return Err(error.into()),
@@ -200,6 +201,7 @@ impl Watcher {
             Err(Error::Compacted { asked, oldest, newest }) if asked <= newest => {
                 let message =
                     format!("too old resource version: {asked} ({})", oldest.saturating_sub(1));
+                self.inner.metrics.watch_expired();
                 return Err(ApiError::expired(message));
             }
             // A version that is not there yet: everything that comes is above it.
@@ -234,6 +236,7 @@ impl Watcher {
                     }
                 }
                 Err(broadcast::error::TryRecvError::Lagged(_)) => {
+                    self.inner.metrics.watch_behind();
                     self.phase = Phase::Replay { after: seen };
                     return Ok(());
                 }
@@ -268,7 +271,10 @@ impl Watcher {
                 self.tell(&change)?;
             }
             Woken::Change(Ok(_)) => {}
-            Woken::Change(Err(RecvError::Lagged(_))) => self.phase = Phase::Replay { after: seen },
+            Woken::Change(Err(RecvError::Lagged(_))) => {
+                self.inner.metrics.watch_behind();
+                self.phase = Phase::Replay { after: seen };
+            }
             Woken::End | Woken::Change(Err(RecvError::Closed)) => self.phase = Phase::Done,
             Woken::Bookmark => {
                 self.next_bookmark = Instant::now() + BOOKMARK_EVERY;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use prometheus_client::registry::Registry;
 use sutler_kv::{crypto::Keyring, engine::Engine, memory::Memory, sqlite::Sqlite};
 use sutler_store::{
     ApiServer, Config, RandomIds, SystemClock, controllers,
@@ -17,7 +18,7 @@ use sutler_store::{
 use tokio::{net::TcpListener, sync::watch};
 
 use super::{DataDir, ServeArgs, StoreKind};
-use crate::metrics::ApiMetrics;
+use crate::metrics::{ApiMetrics, StoreMetrics};
 
 /// How often the server's certificate is looked at.
 const RENEWAL: Duration = Duration::from_secs(12 * 3600);
@@ -26,7 +27,8 @@ const RENEWAL: Duration = Duration::from_secs(12 * 3600);
 pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) -> Result<()> {
     let data = DataDir::new(&args.data_dir);
     private_folder(&args.data_dir)?;
-    let engine = engine(args, &data)?;
+    let mut registry = super::registry();
+    let engine = engine(args, &data, &mut registry)?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}: is another server there?", args.listen))?;
@@ -41,7 +43,6 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
         version: env!("CARGO_PKG_VERSION").into(),
     })
     .await?;
-    let mut registry = super::registry();
     registry.register_collector(Box::new(ApiMetrics(server.metrics().clone())));
     super::serve_metrics(args, registry, stopped.clone()).await?;
     let url = format!("https://{}", reachable(address));
@@ -78,7 +79,8 @@ fn welcome(url: &str, kubeconfig: &Path) {
     );
 }
 
-fn engine(args: &ServeArgs, data: &DataDir) -> Result<Arc<dyn Engine>> {
+/// The store, which adds what it counts to the registry.
+fn engine(args: &ServeArgs, data: &DataDir, registry: &mut Registry) -> Result<Arc<dyn Engine>> {
     match args.store {
         StoreKind::Memory => Ok(Arc::new(Memory::new())),
         StoreKind::Sqlite => {
@@ -87,7 +89,10 @@ fn engine(args: &ServeArgs, data: &DataDir) -> Result<Arc<dyn Engine>> {
                 keyring: Some(keyring(args, data)?),
                 ..Default::default()
             };
-            let store = Sqlite::open(&data.database(), options)?;
+            let database = data.database();
+            let store = Sqlite::open(&database, options)?;
+            let stats = store.stats().clone();
+            registry.register_collector(Box::new(StoreMetrics { stats, database }));
             Ok(Arc::new(store))
         }
     }
