@@ -22,7 +22,7 @@ use sutler_api::{
 
 use crate::{
     context::Context,
-    fleet::Key,
+    fleet::{Key, lock},
     machine::{Error, status_difference},
 };
 
@@ -206,6 +206,7 @@ pub(crate) async fn write(
     match api.patch_status(&key.name, &params, &Patch::Merge(body)).await {
         Ok(_) => {
             if let Some(state) = new.state.filter(|_| new.finished_at.is_some()) {
+                lock(&context.operations_index).end(key);
                 context.counters.count_operation(state.as_str());
             }
             Ok(true)
