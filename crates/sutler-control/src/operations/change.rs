@@ -406,7 +406,7 @@ pub(crate) fn completed(
         }
         _ => Vec::new(),
     };
-    End::Completed(result)
+    End::Completed(Box::new(result))
 }
 
 /// The stage that a change is in, or the one that its record stopped at.
