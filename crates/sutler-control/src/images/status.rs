@@ -1,6 +1,9 @@
 //! What an image's status says.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,7 +26,7 @@ use crate::{
 };
 
 /// The pause between two writes that only tell of progress.
-const PROGRESS: Duration = Duration::from_secs(3);
+const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Writes what is known, if it differs; what only tells of progress may have to wait for as long as
 /// is returned.
@@ -81,7 +84,13 @@ fn next_status(
     let mut new = old.clone();
     let deleting = work.image.metadata.deletion_timestamp.is_some();
     if !deleting {
-        new.provider_status.clear();
+        // Where it was brought it stays, whether or not a machine there still uses it.
+        let brought = work.written_down();
+        let brought: BTreeSet<String> =
+            brought.keys().map(|provider| status_key(&work.key, provider)).collect();
+        let current = old.observed_generation == work.image.metadata.generation;
+        new.provider_status
+            .retain(|name, there| current && there.available && brought.contains(name));
         for (provider, stand) in stands {
             let name = status_key(&work.key, provider);
             let mut entry = on_provider(stand);
