@@ -29,6 +29,10 @@ use crate::{
     plan::{Claims, Memory},
 };
 
+/// The least pause between two writes of one status by one process: two that see things differently
+/// must not answer each other without end.
+pub(crate) const SPACING: Duration = Duration::from_millis(200);
+
 /// How the controllers work.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -122,6 +126,8 @@ pub(crate) struct Slot {
     pub(crate) memory: Memory,
     /// The record as our last write left it, until the cache has caught up.
     pub(crate) written: Option<Arc<VirtualMachine>>,
+    /// Whether the record is known to be off the books, though a cache may still show it.
+    pub(crate) gone: bool,
     /// Since when a status that only tells of progress waits to be written.
     pub(crate) unwritten_since: Option<jiff::Timestamp>,
     /// When its status was last written.

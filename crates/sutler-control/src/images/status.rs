@@ -21,6 +21,7 @@ use sutler_api::{
 
 use super::{Stand, Work, status_key};
 use crate::{
+    context::SPACING,
     fleet::Key,
     machine::{Error, status_difference},
 };
@@ -41,7 +42,8 @@ pub(super) async fn publish(
     let matters = old.phase != new.phase
         || old.available_on != new.available_on
         || old.observed_generation != new.observed_generation;
-    if !matters && let Some(wait) = work.context.too_soon(&work.uid, PROGRESS) {
+    let pause = if matters { SPACING } else { PROGRESS };
+    if let Some(wait) = work.context.too_soon(&work.uid, pause) {
         return Ok(Some(wait));
     }
     let body = json!({

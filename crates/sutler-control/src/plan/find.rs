@@ -78,10 +78,14 @@ fn by_token(record: &Record, platform: &Platform<'_>) -> Search {
     search.ours = candidates.next();
     search.extras.extend(candidates);
     if search.ours.is_none() && search.ahead.is_none() {
-        // One that was made at another time has only taken over a dead machine's ID.
+        // One that was made at another time, or is called otherwise, has only taken over a dead
+        // machine's ID.
         let of_id = record.id.as_ref().and_then(|id| platform.view.get(id));
-        let lost =
-            |seen: &&Seen| seen.machine.token.is_none() && made_when(record, seen) != Some(false);
+        let named =
+            |seen: &Seen| record.platform_name.as_ref().is_none_or(|name| is_name_of(name, seen));
+        let lost = |seen: &&Seen| {
+            seen.machine.token.is_none() && made_when(record, seen).unwrap_or_else(|| named(seen))
+        };
         search.disputed = of_id.filter(lost).cloned();
     }
     search
