@@ -19,7 +19,7 @@ use sutler_api::{
     infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine},
     sutler::Operation,
 };
-use sutler_provider::{Clock, MachineId};
+use sutler_provider::{Clock, Machine};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
@@ -235,8 +235,8 @@ pub(crate) struct ProviderClaims<'a> {
 }
 
 impl Claims for ProviderClaims<'_> {
-    fn claimed(&self, id: &MachineId, uid: &str) -> bool {
-        lock(&self.context.index).claimed(self.provider, id, uid)
+    fn claimed(&self, machine: &Machine, uid: &str) -> bool {
+        lock(&self.context.index).claimed(self.provider, machine, uid)
     }
 
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool {
