@@ -61,8 +61,17 @@ test: peers lint ## Everything that CI runs
 test-long: peers ## The long kills, searches and fuzzing
 	@$(TIMED) kills env SUTLER_KILL_ROUNDS=200 cargo test --workspace --locked --profile ci kill
 	@$(TIMED) random env SUTLER_RANDOM_SEEDS=200 cargo test --locked --profile ci -p sutler-parity random
+	@$(TIMED) rules env SUTLER_SIM_SEARCH=1 SUTLER_SIM_SEEDS=20000 cargo test --locked --profile ci -p sutler-dst
 	@$(TIMED) fuzz ./hack/fuzz.sh
 	@$(TIMED) --summary
+
+.PHONY: sim
+sim: ## Runs one seed of the simulation with its whole log: make sim SEED=42
+	@cargo run -q --locked --profile ci -p sutler-dst -- --seed $(or $(SEED),0)
+
+.PHONY: sim-long
+sim-long: ## Runs a million seeds of the simulation, or SEEDS of them from FROM
+	@cargo run -q --locked --release -p sutler-dst -- --from $(or $(FROM),0) --count $(or $(SEEDS),1000000)
 
 .PHONY: bench
 bench: peers ## Speed beside the real pair, as ratios

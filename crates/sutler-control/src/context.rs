@@ -107,6 +107,8 @@ pub struct Context {
     /// When the status of an object was last written, by its UID.
     pub(crate) writes: Mutex<BTreeMap<String, jiff::Timestamp>>,
     pub(crate) secrets: Mutex<BTreeMap<Key, Arc<Secret>>>,
+    /// Calls that reconciles wait for, where a test broke the rule that they never do.
+    pub(crate) held_up: Mutex<Vec<futures::future::BoxFuture<'static, ()>>>,
     /// What each connection was made from.
     pub(crate) targets: Mutex<BTreeMap<Key, Target>>,
     /// When each Provider's status was last written.

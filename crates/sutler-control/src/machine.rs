@@ -16,8 +16,9 @@ use sutler_api::{infra::VirtualMachine, names::reasons};
 
 use crate::{
     context::{Context, ProviderClaims},
-    fleet::{Connection, Key, State},
+    fleet::{Connection, Key, State, lock},
     plan::{Blocker, Inputs, Plan, Platform, Record, Step, plan},
+    rules::{Rule, broken},
 };
 
 /// Why a reconcile did not come to its end.
@@ -129,6 +130,10 @@ async fn carry_out(
     // What must be on record before the provider is asked is written by the step itself.
     let step_was =
         execute::execute(context, vm, record, desired, connection.as_ref(), &step).await?;
+    if broken(Rule::NobodyBlocksTheNeighbour) {
+        let calls = std::mem::take(&mut *lock(&context.held_up));
+        futures::future::join_all(calls).await;
+    }
     let said = match step_was {
         // The record is gone, or has changed under our hands: what was planned is void.
         execute::Done::Void => return Ok(Action::requeue(AGAIN)),

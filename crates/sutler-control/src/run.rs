@@ -83,6 +83,7 @@ pub async fn run(
         removals: Default::default(),
         writes: Default::default(),
         secrets: Default::default(),
+        held_up: Default::default(),
         targets: Default::default(),
         provider_status_at: Default::default(),
         lookers: Default::default(),

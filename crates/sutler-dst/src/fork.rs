@@ -10,7 +10,7 @@ use std::{
 
 use sutler_control::rules::Rule;
 
-use crate::Outcome;
+use crate::{Outcome, Scenario};
 
 /// Runs seeds in copies of this process. It must be made, and used, while there is one thread.
 pub struct Farm {
@@ -38,7 +38,7 @@ impl Farm {
 
     /// Begins a seed.
     #[expect(unsafe_code, reason = "these are calls of the system that copy a process")]
-    pub fn begin(&mut self, seed: u64, broken: Option<Rule>, keep_log: bool) {
+    pub fn begin(&mut self, seed: u64, scenario: Scenario, broken: Option<Rule>, keep_log: bool) {
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for the two descriptors.
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0, "a pipe can be made");
@@ -50,7 +50,7 @@ impl Farm {
         assert!(pid >= 0, "a process can be made");
         if pid == 0 {
             drop(read);
-            let outcome = crate::run(seed, broken, keep_log);
+            let outcome = crate::run(seed, scenario, broken, keep_log);
             let text = serde_json::to_vec(&outcome).unwrap_or_default();
             let sent = File::from(write).write_all(&text).is_ok();
             // SAFETY: ends this copy without running what the original will run at its end.
@@ -82,7 +82,7 @@ impl Farm {
 
     /// Runs one seed.
     pub fn run(&mut self, seed: u64, broken: Option<Rule>, keep_log: bool) -> Option<Outcome> {
-        self.begin(seed, broken, keep_log);
+        self.begin(seed, Scenario::of(seed), broken, keep_log);
         self.next()
     }
 }

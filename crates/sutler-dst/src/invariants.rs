@@ -11,7 +11,7 @@ use sutler_api::{
     infra::VirtualMachine,
     names::{condition_types, finalizers},
 };
-use sutler_provider::{Accepted, DeleteRequest, ErrorKind, Result, Token, UniqueBy};
+use sutler_provider::{Accepted, ErrorKind, Result, Token, UniqueBy};
 use sutler_sim::{Cause, Happened, Sim, Truth};
 use tokio::time::Instant;
 
@@ -20,6 +20,8 @@ use tokio::time::Instant;
 pub struct Judge {
     /// The first thing that was wrong.
     pub violation: Option<String>,
+    /// Which control plane this is.
+    pub installation: String,
     /// Records that exist, by UID.
     pub records: BTreeMap<String, VirtualMachine>,
     /// Records that are off the books, by UID: whether their machine may be left.
@@ -32,7 +34,15 @@ pub struct Judge {
     /// Machines that carried these tokens once: whose they are, whatever is done to the tokens.
     owners: BTreeMap<(String, String), Option<String>>,
     tampered: BTreeSet<String>,
+    born: BTreeMap<String, Instant>,
+    once_ready: BTreeSet<String>,
 }
+
+/// How often a platform is listed at most.
+const LIST_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a machine may take on a platform to which nothing happens.
+const NEIGHBOUR_PATIENCE: Duration = Duration::from_secs(15);
 
 struct Create {
     platform: String,
@@ -107,14 +117,33 @@ impl Judge {
     }
 
     /// Rule 9: one list per interval and process, whatever the number of those who wait.
-    pub fn list_sent(&mut self, platform: &str, process: &str) {
-        let key = (platform.to_owned(), process.to_owned());
-        self.lists.insert(key, Instant::now());
+    pub fn listed(&mut self, platform: &str, reader: &str) {
+        let key = (platform.to_owned(), reader.to_owned());
+        let now = Instant::now();
+        if let Some(last) = self.lists.insert(key, now)
+            && now - last < LIST_INTERVAL / 2
+        {
+            self.wrong(format!("rule 9: {reader} listed {platform} again after {:?}", now - last));
+        }
     }
 
-    /// Rule 5, as far as the request itself tells: a delete names its proof.
-    pub fn delete_sent(&mut self, platform: &str, request: &DeleteRequest) {
-        let _ = (platform, request);
+    /// Rule 10: what happens to one platform does not hold up another.
+    pub fn judge_neighbour(&mut self, neighbour: &str) {
+        let now = Instant::now();
+        let late = self.records.iter().find(|(uid, vm)| {
+            let ready = vm.status.as_ref().is_some_and(|status| {
+                conditions::is_true(&status.conditions, condition_types::READY)
+            });
+            vm.spec.provider_ref.name == neighbour
+                && !ready
+                && vm.metadata.deletion_timestamp.is_none()
+                && self.born.get(*uid).is_some_and(|born| now - *born > NEIGHBOUR_PATIENCE)
+                && !self.once_ready.contains(*uid)
+        });
+        if let Some((_, vm)) = late {
+            let name = vm.name_any();
+            self.wrong(format!("rule 10: {name} waits although nothing happened to {neighbour}"));
+        }
     }
 
     /// Whose a machine is: by the token that it was made with.
@@ -156,19 +185,17 @@ impl Judge {
                         ));
                     }
                     // Rule 8: what has no record is reported first.
+                    let place = (platform.to_owned(), change.id.0.clone());
                     if let Some(uid) = &uid
+                        && change.by.is_some()
+                        && change.installation.as_ref() == Some(&self.installation)
                         && !self.records.contains_key(uid)
-                        && self.gone.contains_key(uid)
-                        && !self.reported.contains(&(platform.to_owned(), change.id.0.clone()))
-                        && !self.records.values().any(|vm| vm.uid().as_deref() == Some(uid))
+                        && !self.reported.contains(&place)
                     {
-                        let since_gone = self.gone.get(uid).copied().unwrap_or(false);
-                        if !since_gone && change.by.is_some() {
-                            self.wrong(format!(
-                                "rule 8: orphan {} was deleted before it was reported",
-                                change.id
-                            ));
-                        }
+                        self.wrong(format!(
+                            "rule 8: orphan {} of {uid} was deleted before it was reported",
+                            change.id
+                        ));
                     }
                 }
             }
@@ -197,11 +224,15 @@ impl Judge {
     /// A record was written.
     pub fn record_written(&mut self, new: &VirtualMachine) {
         let uid = new.uid().unwrap_or_default();
+        self.born.entry(uid.clone()).or_insert_with(Instant::now);
         let old = self.records.insert(uid.clone(), new.clone());
         let status = new.status.clone().unwrap_or_default();
         let before = old.as_ref().and_then(|vm| vm.status.clone()).unwrap_or_default();
         // Rule 4: what is said to be on, or ready, was there.
         let ready = conditions::is_true(&status.conditions, condition_types::READY);
+        if ready {
+            self.once_ready.insert(uid.clone());
+        }
         if ready || status.power_state.is_some() {
             let seen = status.id.as_ref().is_some_and(|id| {
                 self.ever.contains(&(uid.clone(), id.clone())) || self.tampered.contains(&uid)

@@ -40,7 +40,7 @@ pub struct Outcome {
 
 /// Runs one seed in this process. Libraries keep things per process that a run changes, so only the
 /// first run of a process is like every other first one: see [`fork::Farm`].
-pub fn run(seed: u64, broken: Option<Rule>, keep_log: bool) -> Outcome {
+pub fn run(seed: u64, scenario: Scenario, broken: Option<Rule>, keep_log: bool) -> Outcome {
     // A thread of its own: what is random per thread begins anew.
     let run = std::thread::Builder::new().name(format!("seed-{seed}")).stack_size(8 << 20).spawn(
         move || {
@@ -53,7 +53,7 @@ pub fn run(seed: u64, broken: Option<Rule>, keep_log: bool) -> Outcome {
                 .build()
                 .expect("a runtime can be made");
             let end = std::panic::catch_unwind(AssertUnwindSafe(|| {
-                runtime.block_on(world::live(seed, log.clone()))
+                runtime.block_on(world::live(seed, scenario, log.clone()))
             }));
             // What is still running must not outlive the seed's thread.
             drop(runtime);

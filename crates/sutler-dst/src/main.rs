@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Instant};
 
 use clap::Parser;
 use sutler_control::rules::Rule;
-use sutler_dst::fork::Farm;
+use sutler_dst::{Scenario, fork::Farm};
 
 /// Runs seeds of the simulation.
 #[derive(Debug, Parser)]
@@ -24,6 +24,9 @@ struct Args {
     /// Seeds that run at the same time
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
     threads: usize,
+    /// A crash at every single step of one machine's life, on every kind of platform
+    #[arg(long)]
+    table: bool,
     /// Write logs of the controllers too
     #[arg(long)]
     trace: bool,
@@ -50,6 +53,9 @@ fn main() -> ExitCode {
         println!("seed {seed}: hash {:016x}, {} virtual seconds", outcome.hash, outcome.seconds);
         return verdict(&outcome);
     }
+    if args.table {
+        return table(&mut farm);
+    }
     let begun = Instant::now();
     let (mut next, end) = (args.from, args.from + args.count);
     let (mut failures, mut hash) = (0u64, 0u64);
@@ -59,7 +65,7 @@ fn main() -> ExitCode {
             next = end;
         }
         while farm.has_room() && next < end {
-            farm.begin(next, broken, false);
+            farm.begin(next, Scenario::of(next), broken, false);
             next += 1;
         }
         let Some(outcome) = farm.next() else { continue };
@@ -75,6 +81,29 @@ fn main() -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Crashes at the first call, the second, and so on, until a life needs fewer calls than that.
+fn table(farm: &mut Farm) -> ExitCode {
+    let mut lives = 0u64;
+    for class in 0..6 {
+        let (mut step, mut over) = (0u32, false);
+        while !over || !farm.is_idle() {
+            while !over && farm.has_room() {
+                step += 1;
+                farm.begin(u64::from(step), Scenario::table(class, step), None, true);
+            }
+            let Some(outcome) = farm.next() else { continue };
+            lives += 1;
+            if outcome.violation.is_some() {
+                println!("platform {class}:\n{}", outcome.log.join("\n"));
+                return verdict(&outcome);
+            }
+            over |= !outcome.log.iter().any(|line| line.contains("crashes"));
+        }
+    }
+    println!("{lives} lives, and one machine or none in each");
+    ExitCode::SUCCESS
 }
 
 fn verdict(outcome: &sutler_dst::Outcome) -> ExitCode {

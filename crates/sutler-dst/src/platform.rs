@@ -16,13 +16,14 @@ use crate::{process::Fuse, world::World};
 pub struct Platforms {
     world: Arc<World>,
     name: String,
+    life: u64,
     fuse: Fuse,
 }
 
 impl Platforms {
     /// The platforms for the process of this name.
-    pub fn new(world: Arc<World>, name: &str, fuse: Fuse) -> Self {
-        Self { world, name: name.to_owned(), fuse }
+    pub fn new(world: Arc<World>, name: &str, life: u64, fuse: Fuse) -> Self {
+        Self { world, name: name.to_owned(), life, fuse }
     }
 }
 
@@ -37,6 +38,7 @@ impl Connector for Platforms {
             world: self.world.clone(),
             platform,
             process: self.name.clone(),
+            life: self.life,
             fuse: self.fuse.clone(),
         }))
     }
@@ -47,6 +49,7 @@ struct Watched {
     world: Arc<World>,
     platform: String,
     process: String,
+    life: u64,
     fuse: Fuse,
 }
 
@@ -110,7 +113,6 @@ impl Provider for Watched {
 
     async fn delete(&self, request: DeleteRequest) -> Result<Started> {
         let what = format!("{} delete {} {}", self.platform, request.id, request.proof.owner.token);
-        self.world.judge(|judge| judge.delete_sent(&self.platform, &request));
         self.through(what, self.sim().delete(request)).await
     }
 
@@ -133,10 +135,13 @@ impl Provider for Watched {
     }
 
     async fn list(&self) -> Result<Listing> {
-        self.world.judge(|judge| judge.list_sent(&self.platform, &self.process));
         let what = format!("{} list", self.platform);
         self.fuse.burn("before", &what).await;
         let result = self.sim().list().await;
+        if result.is_ok() {
+            let reader = format!("{}-{}", self.process, self.life);
+            self.world.judge(|judge| judge.listed(&self.platform, &reader));
+        }
         let said = match &result {
             Ok(listing) => {
                 let ids: Vec<&str> = listing.machines.iter().map(|m| m.id.0.as_str()).collect();

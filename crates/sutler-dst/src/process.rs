@@ -55,6 +55,11 @@ impl Fuse {
         }
     }
 
+    /// Whether it never burnt down.
+    pub fn is_whole(&self) -> bool {
+        self.0.left.load(Ordering::Relaxed) > 1
+    }
+
     /// Never burns down from now on.
     pub fn put_out(&self) {
         self.0.left.store(-1, Ordering::Relaxed);
@@ -115,9 +120,10 @@ async fn again_and_again(world: Arc<World>, name: String, seed: u64, state: Arc<
     for life in 0u64.. {
         let (fuse, dice) = {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            let calls = match (world.scenario.crash_after, state.calm) {
-                (0, _) | (_, true) => -1,
-                (mean, false) => i64::from(rng.random_range(1..=mean * 2)),
+            let calls = match (world.scenario.table, world.scenario.crash_after, state.calm) {
+                (Some(step), _, _) if life == 0 => i64::from(step),
+                (Some(_), _, _) | (_, 0, _) | (_, _, true) => -1,
+                (None, mean, false) => i64::from(rng.random_range(1..=mean * 2)),
             };
             let fuse = Fuse::new(calls, &name, world.log.clone());
             state.fuse = Some(fuse.clone());
@@ -129,12 +135,17 @@ async fn again_and_again(world: Arc<World>, name: String, seed: u64, state: Arc<
         let settings = Settings {
             identity: format!("{name}-{life}"),
             seed: seed ^ life,
-            concurrency: 4,
+            concurrency: 2,
             ..Settings::default()
         };
         let outside = Outside {
             clock: Arc::new(world.clock),
-            connector: Arc::new(Platforms::new(world.clone(), &name, fuse.clone())),
+            connector: Arc::new(Platforms::new(
+                world.clone(),
+                &name,
+                seed.wrapping_add(life),
+                fuse.clone(),
+            )),
             web: Arc::new(NoWeb),
         };
         tokio::select! {

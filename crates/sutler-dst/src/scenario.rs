@@ -33,6 +33,8 @@ pub struct Scenario {
     pub outside: bool,
     /// Whether orphans are reaped.
     pub reap: bool,
+    /// A process ends exactly once, at this call, and users go through one machine's whole life.
+    pub table: Option<u32>,
 }
 
 impl Scenario {
@@ -124,6 +126,46 @@ impl Scenario {
             overlap: rng.random_bool(0.3),
             outside: rng.random_bool(0.5),
             reap: true,
+            table: None,
+        }
+    }
+
+    /// One machine's whole life on a platform that behaves, with a crash at the `step`-th call.
+    pub fn table(class: u64, step: u32) -> Self {
+        let unique_by = [UniqueBy::Token, UniqueBy::Name, UniqueBy::None][(class % 3) as usize];
+        Self {
+            platform: Settings {
+                unique_by,
+                tasks: class >= 3,
+                work: WorkTimes {
+                    create: Duration::from_millis(if class >= 3 { 1500 } else { 0 }),
+                    delete: Duration::from_millis(if class >= 3 { 700 } else { 0 }),
+                    reconfigure: Duration::from_millis(if class >= 3 { 900 } else { 0 }),
+                    ..WorkTimes::default()
+                },
+                deadlines: sutler_sim::DeadlineSettings {
+                    look: Duration::from_secs(5),
+                    list: Duration::from_secs(10),
+                    make: Duration::from_secs(15),
+                    change: Duration::from_secs(15),
+                    transfer: Duration::from_secs(60),
+                },
+                without: [Feature::ImageImport].into(),
+                history: true,
+                ..Settings::default()
+            },
+            hashed: true,
+            chances: Chances::default(),
+            machines: 1,
+            trouble: Duration::from_secs(400),
+            user_pause: Duration::from_secs(60),
+            api_trouble: 0.0,
+            watch_trouble: 0.0,
+            crash_after: 0,
+            overlap: false,
+            outside: false,
+            reap: false,
+            table: Some(step),
         }
     }
 }

@@ -25,6 +25,13 @@ pub fn client(world: &Arc<World>) -> Client {
     Client::new(api, "default")
 }
 
+/// Which control plane this is.
+pub async fn installation(client: &Client) -> String {
+    let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    let system = api.get("kube-system").await.expect("every API server has it");
+    system.uid().unwrap_or_default()
+}
+
 /// Makes what machines refer to.
 pub async fn prepare(world: &Arc<World>, client: &Client) {
     let naming = if world.scenario.hashed { "Hashed" } else { "Exact" };
@@ -74,13 +81,16 @@ where
     api.create(&PostParams::default(), &object).await.expect("a manifest of ours is accepted");
 }
 
+/// Names of machines, some of which other names begin with.
+const NAMES: [&str; 6] = ["vm-0", "vm-0-1", "vm", "vm-1", "vm-2", "vm-3"];
+
 /// Users act until `end`.
 pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::time::Instant) {
     let mut rng = StdRng::seed_from_u64(seed ^ 0x05e5);
     let api: Api<VirtualMachine> = Api::namespaced(client.clone(), "default");
     let mut made = 0;
     loop {
-        let name = format!("vm-{}", rng.random_range(0..world.scenario.machines));
+        let name = NAMES[rng.random_range(0..world.scenario.machines)].to_owned();
         let there = api.get_opt(&name).await.ok().flatten();
         match there {
             None => {
@@ -102,6 +112,24 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
         }
         tokio::time::sleep(pause).await;
     }
+}
+
+/// One machine is made, changed, switched off and on, and deleted.
+pub async fn one_life(client: &Client, pause: Duration) {
+    let api: Api<VirtualMachine> = Api::namespaced(client.clone(), "default");
+    let vm = machine("vm-0", MAIN, &mut StdRng::seed_from_u64(2));
+    let _ = api.create(&PostParams::default(), &vm).await;
+    for change in [
+        json!({ "spec": { "resources": { "cpu": 3 } } }),
+        json!({ "spec": { "powerState": "Off" } }),
+        json!({ "spec": { "powerState": "On" } }),
+    ] {
+        tokio::time::sleep(pause).await;
+        let _ = api.patch("vm-0", &PatchParams::default(), &Patch::Merge(change)).await;
+    }
+    tokio::time::sleep(pause).await;
+    let _ = api.delete("vm-0", &DeleteParams::default()).await;
+    tokio::time::sleep(pause).await;
 }
 
 fn machine(name: &str, provider: &str, rng: &mut StdRng) -> VirtualMachine {

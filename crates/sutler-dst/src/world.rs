@@ -73,8 +73,7 @@ pub fn warm_up() {
 }
 
 impl World {
-    async fn begin(seed: u64, log: Log) -> Arc<Self> {
-        let scenario = Scenario::of(seed);
+    async fn begin(seed: u64, scenario: Scenario, log: Log) -> Arc<Self> {
         let clock = VirtualClock::begin();
         let server = ApiServer::start(Config {
             engine: Arc::new(Memory::new()),
@@ -122,6 +121,14 @@ impl World {
             for (name, sim) in &self.sims {
                 judge.judge_platform(name, sim);
             }
+            let scenario = &self.scenario;
+            let steady = scenario.crash_after == 0
+                && !scenario.overlap
+                && scenario.api_trouble == 0.0
+                && scenario.watch_trouble == 0.0;
+            if steady {
+                judge.judge_neighbour(NEIGHBOUR);
+            }
         });
     }
 
@@ -159,20 +166,26 @@ impl World {
 }
 
 /// Lives through one run, and tells what was wrong and how long it took.
-pub async fn live(seed: u64, log: Log) -> (Option<String>, u64) {
-    let world = World::begin(seed, log).await;
+pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u64) {
+    let world = World::begin(seed, scenario, log).await;
     let begun = tokio::time::Instant::now();
     let mut rng = StdRng::seed_from_u64(seed ^ 0x11fe);
     let client = users::client(&world);
     users::prepare(&world, &client).await;
+    let installation = users::installation(&client).await;
+    world.judge(|judge| judge.installation = installation);
     let main = &world.sims[MAIN];
     main.set_chances(world.scenario.chances);
     let mut processes = vec![Process::start(&world, "A", seed ^ 0xa)];
 
     let end = begun + world.scenario.trouble;
-    let user = users::act(&world, &client, seed, end);
-    let fate = trouble(&world, &mut processes, &mut rng, end);
-    futures::future::join(user, fate).await;
+    if world.scenario.table.is_some() {
+        users::one_life(&client, world.scenario.user_pause).await;
+    } else {
+        let user = users::act(&world, &client, seed, end);
+        let fate = trouble(&world, &mut processes, &mut rng, end);
+        futures::future::join(user, fate).await;
+    }
 
     world.log.line("", "calm");
     main.calm();
@@ -250,7 +263,16 @@ async fn trouble(
 fn behind_our_back(world: &World, rng: &mut StdRng) {
     let sim = &world.sims[MAIN];
     let machines = sim.machines();
-    let choice = rng.random_range(0..6);
+    let choice = rng.random_range(0..7);
+    if choice == 6 {
+        // A machine of ours whose record somebody lost.
+        let uid = format!("{:08x}-0000-4000-8000-000000000000", rng.random::<u32>());
+        let installation = world.judge(|judge| judge.installation.clone());
+        let token = Some((Token::new(uid.as_str(), 1), installation));
+        world.log.line("", format_args!("an orphan of {uid} appears"));
+        let _ = sim.appear(Foreign { token, ..Foreign::named(format!("lost-{}", &uid[..8])) });
+        return;
+    }
     if choice == 0 || machines.is_empty() {
         let name = format!("foreign-{}", rng.random_range(0..100));
         world.log.line("", format_args!("{name} appears"));

@@ -72,6 +72,9 @@ pub(super) async fn execute(
             let mut lookers = lock(&context.lookers);
             lookers.entry(connection.key.clone()).or_default().insert(work.key());
             drop(lookers);
+            if broken(Rule::OneInventory) {
+                work.list_alone();
+            }
             connection.inventory.want(*since);
         }
         Step::Create { incarnation } => return work.create(*incarnation).await,
@@ -113,9 +116,18 @@ impl Work<'_> {
         }
         let name = match self.record.adopted {
             true => None,
-            false => self.record.platform_name.clone(),
+            false => self.claimed_name().or_else(|| self.record.platform_name.clone()),
         };
         Proof { owner, name }
+    }
+
+    /// The name of the machine that the record claimed, where the platform put something behind the
+    /// name that it was given.
+    fn claimed_name(&self) -> Option<String> {
+        let (id, given) = (self.record.id.as_ref()?, self.record.platform_name.as_ref()?);
+        let seen = self.connection.inventory.read(|view| view.get(id).cloned())?;
+        let rest = seen.machine.name.strip_prefix(given.as_str())?;
+        rest.starts_with(['-', '.']).then(|| seen.machine.name.clone())
     }
 
     /// Runs a call beside everything else; when it ends, `note` says what is remembered of it, and
@@ -128,10 +140,22 @@ impl Work<'_> {
         let (context, key, uid) = (self.context.clone(), self.key(), self.record.uid.clone());
         context.slot(&uid, |slot| slot.memory.in_flight = Some(what));
         let guard = InFlight { context: context.clone(), key, uid: uid.clone() };
-        context.clone().tasks.spawn(async move {
+        let work = async move {
             let note = call.await;
             context.slot(&uid, note);
             drop(guard);
+        };
+        match broken(Rule::NobodyBlocksTheNeighbour) {
+            true => lock(&self.context.held_up).push(Box::pin(work)),
+            false => self.context.tasks.spawn(work),
+        }
+    }
+
+    /// A list of its own for every record that waits: what must never be.
+    fn list_alone(&self) {
+        let gate = self.connection.gate.clone();
+        self.context.tasks.spawn(async move {
+            let _ = gate.list().await;
         });
     }
 

@@ -77,6 +77,9 @@ fn by_token(record: &Record, platform: &Platform<'_>) -> Search {
     let mut candidates = candidates.into_iter().cloned();
     search.ours = candidates.next();
     search.extras.extend(candidates);
+    if search.ours.is_none() && broken(Rule::DeleteOnlyOurs) {
+        search.ours = record.id.as_ref().and_then(|id| platform.view.get(id)).cloned();
+    }
     if search.ours.is_none() && search.ahead.is_none() {
         // One that was made at another time, or is called otherwise, has only taken over a dead
         // machine's ID.
@@ -115,12 +118,19 @@ fn by_name(
         .filter(|seen| Some(&seen.machine.id) != record.id.as_ref())
         .filter(|seen| broken(Rule::ExclusiveClaim) || !claims.claimed(&seen.machine, &record.uid))
         .filter(|seen| {
+            if broken(Rule::ExclusiveClaim) {
+                return true;
+            }
             !claims.better(&seen.machine.name, name, &record.uid)
                 && seen
                     .machine
                     .hostname
                     .as_ref()
                     .is_none_or(|hostname| !claims.better(hostname, name, &record.uid))
+        })
+        // Only a platform that tells no IDs may also have changed the name that it was given.
+        .filter(|seen| {
+            !platform.capabilities.returns_id || seen.machine.name.eq_ignore_ascii_case(name)
         })
         // Without a hash in it a name proves nothing: what was there before we asked is another's.
         .filter(|seen| platform.hashed || since(seen) >= intent.first_requested_at)

@@ -1,0 +1,102 @@
+//! Runs of the simulation: many seeds, the same seed twice, and one broken rule at a time.
+
+use std::process::{Command, Output};
+
+/// Seeds that once showed a fault, and what it was.
+const KEPT: &[(u64, &str)] = &[
+    (1, "the time on record was compared more exactly than it is written"),
+    (3, "a machine that was let go counted as one that lost its token"),
+    (12, "a reused ID counted as a machine that lost its token"),
+    (21, "two processes answered each other's statuses without end"),
+    (33, "a machine that the platform never finished with was waited for in silence"),
+    (65, "a claim on a dead machine hid the one that had taken over its ID"),
+    (71, "a list that was begun in the instant of a create counted as a later look"),
+    (79, "a machine was claimed whose name only began like the record's"),
+    (274, "the same, seen by the finalizer"),
+    (301, "a claim stayed with a record that no longer had the machine"),
+    (394, "a stale cache led to the same refused write again and again"),
+    (804, "an ID was on record of a machine that never came to be"),
+];
+
+/// Each rule with a seed that notices when it is broken.
+const BROKEN: &[(&str, u64)] = &[
+    ("IntentBeforeAction", 0),
+    ("LookBeforeCreate", 0),
+    ("SettleWindow", 9),
+    ("UnknownIsNotAbsent", 23),
+    ("SuccessIsObserved", 0),
+    ("DeleteOnlyOurs", 0),
+    ("FinalizerAfterAbsence", 2),
+    ("Tombstone", 13),
+    ("ExclusiveClaim", 65),
+    ("OrphansReportedFirst", 4),
+    ("OneInventory", 0),
+    ("NobodyBlocksTheNeighbour", 79),
+    ("FactsStay", 0),
+    ("StaleReadsAreNotTrusted", 0),
+    ("ExtrasAreReaped", 160),
+];
+
+fn simulate(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sutler-dst"));
+    command.args(args).output().expect("the simulation starts")
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+#[test]
+fn no_seed_breaks_a_rule() {
+    let count = std::env::var("SUTLER_SIM_SEEDS").unwrap_or_else(|_| "2000".to_owned());
+    let output = simulate(&["--count", &count]);
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn seeds_that_once_failed_pass() {
+    for (seed, fault) in KEPT {
+        let output = simulate(&["--from", &seed.to_string(), "--count", "1"]);
+        assert!(output.status.success(), "{fault}: {}", text(&output));
+    }
+}
+
+#[test]
+fn a_seed_replays_byte_for_byte() {
+    for seed in ["5", "20"] {
+        let (one, two) = (simulate(&["--seed", seed]), simulate(&["--seed", seed]));
+        assert!(one.stdout.len() > 10_000, "{}", text(&one));
+        assert!(one.stdout == two.stdout, "seed {seed} was not the same twice");
+    }
+}
+
+#[test]
+fn every_broken_rule_is_noticed() {
+    let search = std::env::var("SUTLER_SIM_SEARCH").is_ok();
+    let unnoticed: Vec<&str> = BROKEN
+        .iter()
+        .filter(|(rule, seed)| {
+            let (from, count) = if search { (0, 2000) } else { (*seed, 1) };
+            let (from, count) = (from.to_string(), count.to_string());
+            simulate(&["--broken", rule, "--from", &from, "--count", &count]).status.success()
+        })
+        .map(|(rule, _)| *rule)
+        .collect();
+    assert!(unnoticed.is_empty(), "nobody noticed that these were broken: {unnoticed:?}");
+}
+
+#[test]
+fn every_rule_has_a_seed() {
+    let known: Vec<String> =
+        sutler_control::rules::Rule::ALL.iter().map(|rule| format!("{rule:?}")).collect();
+    let listed: Vec<&str> = BROKEN.iter().map(|(rule, _)| *rule).collect();
+    assert_eq!(known, listed);
+}
+
+/// A process that ends after every single write and call, in turn, of a machine's whole life.
+#[test]
+fn a_crash_at_any_step_leaves_one_machine_or_none() {
+    let output = simulate(&["--table"]);
+    assert!(output.status.success(), "{}", text(&output));
+}
