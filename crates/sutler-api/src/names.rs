@@ -70,6 +70,8 @@ pub mod annotations {
     /// Providers that a VMImage is brought to although no machine there uses it, as
     /// `namespace/name`, separated by commas.
     pub const PREPARE_ON: &str = "sutler.dev/prepare-on";
+    /// What a VMImage is called on the platforms that it was brought to, by Provider, as JSON.
+    pub const PREPARED_AS: &str = "sutler.dev/prepared-as";
     /// `true` gives up waiting for a machine that cannot be deleted; audited.
     pub const FORCE_DELETE: &str = "virtrigaud.io/force-delete";
     /// `true` on a Provider finds machines without a record.

@@ -3,13 +3,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client, Resource, ResourceExt as _,
+    Api, Client, Resource,
     runtime::reflector::{ObjectRef, Store},
 };
 use sutler_api::{
@@ -90,7 +93,15 @@ pub struct Context {
     pub(crate) operations: Store<Operation>,
     pub(crate) slots: Mutex<BTreeMap<String, Slot>>,
     pub(crate) index: Mutex<Index>,
+    /// Whether all records are in the index.
+    pub(crate) indexed: AtomicBool,
     pub(crate) operations_index: Mutex<crate::operations::Operations>,
+    /// Images on their way to a Provider, by the image's UID.
+    pub(crate) imports: Mutex<BTreeMap<(String, Key), crate::images::Import>>,
+    /// Images on their way off a Provider, by the image's UID and its name there.
+    pub(crate) removals: Mutex<BTreeMap<(String, Key, String), crate::images::Removal>>,
+    /// When the status of an object was last written, by its UID.
+    pub(crate) writes: Mutex<BTreeMap<String, jiff::Timestamp>>,
     pub(crate) secrets: Mutex<BTreeMap<Key, Arc<Secret>>>,
     /// What each connection was made from.
     pub(crate) targets: Mutex<BTreeMap<Key, Target>>,
@@ -155,6 +166,30 @@ impl Context {
         let _ = self.wakes.operations.send(ObjectRef::new(&key.name).within(&key.namespace));
     }
 
+    /// How long to wait before anything is said about who uses what: until all records were seen.
+    pub(crate) fn not_indexed(&self) -> Option<Duration> {
+        let indexed = self.indexed.load(Ordering::Relaxed);
+        (!indexed).then_some(Duration::from_millis(100))
+    }
+
+    /// How long to wait before the status of the object with this UID may be written again, where
+    /// that can wait.
+    pub(crate) fn too_soon(&self, uid: &str, pause: Duration) -> Option<Duration> {
+        let last = lock(&self.writes).get(uid).copied()?;
+        let since = Duration::try_from(self.clock.now().duration_since(last)).unwrap_or_default();
+        pause.checked_sub(since).filter(|rest| !rest.is_zero())
+    }
+
+    /// Notes that the status of the object with this UID was written.
+    pub(crate) fn wrote(&self, uid: &str) {
+        let now = self.clock.now();
+        let mut writes = lock(&self.writes);
+        if writes.len() > 4096 {
+            writes.retain(|_, at| now.duration_since(*at).as_secs() < 60);
+        }
+        writes.insert(uid.to_owned(), now);
+    }
+
     /// What this process knows of the record with this UID.
     pub(crate) fn slot<R>(&self, uid: &str, read: impl FnOnce(&mut Slot) -> R) -> R {
         read(lock(&self.slots).entry(uid.to_owned()).or_default())
@@ -179,13 +214,6 @@ impl Context {
             lock(&self.secrets).insert(key.clone(), secret.clone());
         }
         Ok(found)
-    }
-
-    /// All records of machines, in the order of their keys.
-    pub(crate) fn all_machines(&self) -> Vec<Arc<VirtualMachine>> {
-        let mut all = self.machines.state();
-        all.sort_by_cached_key(|vm| (vm.namespace(), vm.name_any()));
-        all
     }
 
     /// The keys of the records that use a Provider.

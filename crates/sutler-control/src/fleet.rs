@@ -11,12 +11,15 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sutler_provider::{
-    Capabilities, Clock, Credentials, Error, EventStream, Listing, Provider, Result,
+    Capabilities, Clock, Credentials, Error, EventStream, Listing, MachineId, Provider, Result,
     guard::{Gate, Limits},
     inventory::{Inventory, Settings as InventorySettings, Source},
 };
 
-use crate::rules::{Rule, broken};
+use crate::{
+    orphans::Sighting,
+    rules::{Rule, broken},
+};
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +110,10 @@ pub struct State {
     pub defaults: sutler_api::infra::ProviderDefaults,
     /// Which provider serves it.
     pub type_: String,
+    /// Machines on it that carry our token and have no record.
+    pub orphans: Arc<BTreeMap<MachineId, Sighting>>,
+    /// Whether they are being looked for.
+    pub sweeping: bool,
 }
 
 impl Connection {

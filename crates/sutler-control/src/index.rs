@@ -34,6 +34,8 @@ pub(crate) enum Reference {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     users: BTreeMap<Reference, BTreeSet<Key>>,
+    /// On which Providers a class, image or network is used, and by how many records.
+    providers: BTreeMap<Reference, BTreeMap<Key, usize>>,
     references: BTreeMap<Key, (String, BTreeSet<Reference>)>,
 }
 
@@ -44,6 +46,10 @@ impl Index {
         let uid = vm.uid().unwrap_or_default();
         let new = references(vm);
         let (_, old) = self.references.insert(key.clone(), (uid, new.clone())).unwrap_or_default();
+        if old != new {
+            self.count_providers(&old, false);
+            self.count_providers(&new, true);
+        }
         for gone in old.difference(&new) {
             self.unlink(gone, &key);
         }
@@ -56,6 +62,7 @@ impl Index {
     /// Lets a record go, and tells what it used.
     pub(crate) fn remove(&mut self, key: &Key) -> Vec<Reference> {
         let Some((_, old)) = self.references.remove(key) else { return Vec::new() };
+        self.count_providers(&old, false);
         for gone in &old {
             self.unlink(gone, key);
         }
@@ -70,6 +77,36 @@ impl Index {
     /// How many records use this.
     pub(crate) fn count(&self, reference: &Reference) -> usize {
         self.users.get(reference).map_or(0, BTreeSet::len)
+    }
+
+    /// The Providers that records use this on, in their order.
+    pub(crate) fn providers(&self, reference: &Reference) -> Vec<Key> {
+        self.providers.get(reference).into_iter().flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    fn count_providers(&mut self, references: &BTreeSet<Reference>, come: bool) {
+        let provider = references.iter().find_map(|reference| match reference {
+            Reference::Provider(provider) => Some(provider.clone()),
+            _ => None,
+        });
+        let Some(provider) = provider else { return };
+        for reference in references {
+            if !matches!(
+                reference,
+                Reference::Class(_) | Reference::Image(_) | Reference::Network(_)
+            ) {
+                continue;
+            }
+            let counts = self.providers.entry(reference.clone()).or_default();
+            let count = counts.entry(provider.clone()).or_default();
+            *count = if come { *count + 1 } else { count.saturating_sub(1) };
+            if *count == 0 {
+                counts.remove(&provider);
+            }
+            if counts.is_empty() {
+                self.providers.remove(reference);
+            }
+        }
     }
 
     /// The records on a Provider.
@@ -168,4 +205,37 @@ fn references(vm: &VirtualMachine) -> BTreeSet<Reference> {
         found.extend(id.map(|id| Reference::Machine(provider, MachineId(id))));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn vm(name: &str, provider: &str) -> VirtualMachine {
+        serde_json::from_value(json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine",
+            "metadata": { "name": name, "namespace": "ns", "uid": name },
+            "spec": { "providerRef": { "name": provider }, "imageRef": { "name": "i" } },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn providers_are_counted_with_those_who_use_them() {
+        let mut index = Index::default();
+        let image = Reference::Image(Key::new("ns", "i"));
+        for (name, provider) in [("a", "p"), ("b", "p"), ("c", "q"), ("c", "q")] {
+            index.put(&vm(name, provider));
+        }
+        assert_eq!(index.providers(&image), [Key::new("ns", "p"), Key::new("ns", "q")]);
+        assert_eq!(index.count(&image), 3);
+        index.remove(&Key::new("ns", "a"));
+        index.put(&vm("c", "p"));
+        assert_eq!(index.providers(&image), [Key::new("ns", "p")]);
+        index.remove(&Key::new("ns", "b"));
+        index.remove(&Key::new("ns", "c"));
+        assert!(index.providers(&image).is_empty() && index.providers.is_empty());
+    }
 }

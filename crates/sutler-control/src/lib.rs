@@ -6,6 +6,7 @@
 //! never waits for a hypervisor. Everything that must outlive a crash is in the API.
 
 mod claims;
+mod classes;
 mod context;
 mod events;
 pub mod fleet;
@@ -14,12 +15,14 @@ mod index;
 mod leader;
 pub mod machine;
 pub mod metrics;
+mod networks;
 mod operations;
-mod orphans;
+pub mod orphans;
 pub mod plan;
 mod providers;
 pub mod rules;
 mod run;
+mod unserved;
 
 pub use context::{Context, Outside, Settings};
 pub use leader::lead;

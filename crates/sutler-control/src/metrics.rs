@@ -18,6 +18,7 @@ pub(crate) struct Counters {
     api_errors: AtomicU64,
     reconciles: Mutex<BTreeMap<&'static str, u64>>,
     operations: Mutex<BTreeMap<&'static str, u64>>,
+    reaped: AtomicU64,
 }
 
 impl Counters {
@@ -27,6 +28,10 @@ impl Counters {
 
     pub(crate) fn count_reconcile(&self, kind: &'static str) {
         *lock(&self.reconciles).entry(kind).or_default() += 1;
+    }
+
+    pub(crate) fn count_reaped(&self) {
+        self.reaped.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn count_operation(&self, state: &'static str) {
@@ -43,6 +48,8 @@ pub struct Snapshot {
     pub reconciles: BTreeMap<&'static str, u64>,
     /// Operations that ended, by their last state.
     pub operations: BTreeMap<&'static str, u64>,
+    /// Machines without a record that were removed.
+    pub reaped: u64,
     /// Providers, by namespace and name.
     pub providers: BTreeMap<String, ProviderSnapshot>,
 }
@@ -64,6 +71,8 @@ pub struct ProviderSnapshot {
     pub machines: usize,
     /// Records on it.
     pub records: usize,
+    /// Machines on it that carry our token and have no record.
+    pub orphans: usize,
 }
 
 impl Context {
@@ -73,6 +82,7 @@ impl Context {
         let providers = self.fleet.all().into_iter().map(|connection| {
             let state = connection.state();
             let snapshot = ProviderSnapshot {
+                orphans: state.orphans.len(),
                 type_: state.type_,
                 healthy: state.healthy,
                 breaker: match connection.gate.breaker() {
@@ -91,6 +101,7 @@ impl Context {
             api_errors: self.counters.api_errors.load(Ordering::Relaxed),
             reconciles: lock(&self.counters.reconciles).clone(),
             operations: lock(&self.counters.operations).clone(),
+            reaped: self.counters.reaped.load(Ordering::Relaxed),
             providers: providers.collect(),
         }
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     future::{Future, ready},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -25,11 +25,13 @@ use sutler_api::{infra::VirtualMachine, sutler::Operation};
 use tokio::sync::mpsc;
 
 use crate::{
+    classes,
     context::{Context, Outside, Settings, Wakes},
     events::Recorder,
     fleet::{Key, lock},
+    images,
     index::Reference,
-    machine, providers,
+    machine, networks, operations, providers, unserved,
 };
 
 /// What is told once everything is set up.
@@ -52,10 +54,10 @@ pub async fn run(
     let (operations, operations_writer) = reflector::store();
     let (wake_machines, woken_machines) = mpsc::unbounded_channel();
     let (wake_providers, woken_providers) = mpsc::unbounded_channel();
-    let (wake_classes, _woken_classes) = mpsc::unbounded_channel();
-    let (wake_images, _woken_images) = mpsc::unbounded_channel();
-    let (wake_networks, _woken_networks) = mpsc::unbounded_channel();
-    let (wake_operations, _woken_operations) = mpsc::unbounded_channel();
+    let (wake_classes, woken_classes) = mpsc::unbounded_channel();
+    let (wake_images, woken_images) = mpsc::unbounded_channel();
+    let (wake_networks, woken_networks) = mpsc::unbounded_channel();
+    let (wake_operations, woken_operations) = mpsc::unbounded_channel();
     let context = Arc::new(Context {
         recorder: Recorder::new(client.clone(), outside.clock.clone()),
         clock: outside.clock.clone(),
@@ -72,7 +74,11 @@ pub async fn run(
         operations,
         slots: Default::default(),
         index: Default::default(),
+        indexed: Default::default(),
         operations_index: Default::default(),
+        imports: Default::default(),
+        removals: Default::default(),
+        writes: Default::default(),
         secrets: Default::default(),
         targets: Default::default(),
         provider_status_at: Default::default(),
@@ -93,52 +99,76 @@ pub async fn run(
 
     // What machines refer to is known before the first of them is looked at: what is not cached yet
     // must not be taken for missing.
-    let caches: Vec<BoxFuture<'_, ()>> = vec![
-        keep(&context, classes_writer, |context, key| {
-            wake_users(context, &Reference::Class(key));
-        })
-        .boxed(),
-        keep(&context, images_writer, |context, key| {
-            wake_users(context, &Reference::Image(key));
-        })
-        .boxed(),
-        keep(&context, networks_writer, |context, key| {
-            wake_users(context, &Reference::Network(key));
-        })
-        .boxed(),
-        operation_events(&context, operations_writer).for_each(|_| ready(())).boxed(),
-        secrets(&context).boxed(),
-    ];
-    let caches = futures::future::join_all(caches).map(|_| ());
-
-    let work = async {
-        let ready = futures::future::try_join3(
-            context.classes.wait_until_ready(),
-            context.images.wait_until_ready(),
-            context.networks.wait_until_ready(),
-        );
-        if ready.await.is_err() {
+    let known = futures::future::join_all([
+        context.classes.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
+        context.images.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
+        context.networks.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
+    ]);
+    let machines = async {
+        if !known.await.into_iter().all(|known| known) {
             return;
         }
-        let machines = control(
+        control(
             &context,
             machine_events(&context, machines_writer),
             context.machines.clone(),
             woken_machines,
             machine::reconcile,
             machine::error_policy,
-        );
-        let providers = control(
+        )
+        .await;
+    };
+    let work: Vec<BoxFuture<'_, ()>> = vec![
+        machines.boxed(),
+        control(
             &context,
             plain_events(&context, providers_writer),
             context.providers.clone(),
             woken_providers,
             providers::reconcile,
             providers::error_policy,
-        );
-        futures::future::join(machines, providers).await;
-    };
-    futures::future::join(caches, work).await;
+        )
+        .boxed(),
+        control(
+            &context,
+            used_events(&context, classes_writer, Reference::Class),
+            context.classes.clone(),
+            woken_classes,
+            classes::reconcile,
+            classes::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
+            used_events(&context, images_writer, Reference::Image),
+            context.images.clone(),
+            woken_images,
+            images::reconcile,
+            images::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
+            used_events(&context, networks_writer, Reference::Network),
+            context.networks.clone(),
+            woken_networks,
+            networks::reconcile,
+            networks::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
+            operation_events(&context, operations_writer),
+            context.operations.clone(),
+            woken_operations,
+            operations::control::reconcile,
+            operations::control::error_policy,
+        )
+        .boxed(),
+        unserved::run(&context).boxed(),
+        secrets(&context).boxed(),
+    ];
+    futures::future::join_all(work).await;
     Ok(())
 }
 
@@ -247,6 +277,7 @@ fn machine_events(
                 for key in gone {
                     drop_machine(&context_, &key, None);
                 }
+                context_.indexed.store(true, Ordering::Relaxed);
             }
             Ok(Event::Apply(vm)) => index(&context_, vm),
             Ok(Event::Delete(vm)) => drop_machine(&context_, &key_of(vm), vm.uid()),
@@ -291,6 +322,7 @@ fn operation_events(
 fn index(context: &Context, vm: &VirtualMachine) {
     let changed = lock(&context.index).put(vm);
     tell_users_changed(context, changed);
+    wake_operations(context, "VirtualMachine", &key_of(vm));
 }
 
 fn drop_machine(context: &Context, key: &Key, uid: Option<String>) {
@@ -303,6 +335,7 @@ fn drop_machine(context: &Context, key: &Key, uid: Option<String>) {
         lock(&context.slots).remove(&uid);
     }
     tell_users_changed(context, changed);
+    wake_operations(context, "VirtualMachine", key);
 }
 
 /// Classes, images and networks say how many machines use them; a Provider that goes waits for its
@@ -337,8 +370,12 @@ fn reference_to<K: Resource<DynamicType = ()>>(key: &Key) -> ObjectRef<K> {
     ObjectRef::new(&key.name).within(&key.namespace)
 }
 
-/// Keeps a cache, and wakes the machines that use what changed.
-async fn keep<K>(context: &Arc<Context>, writer: Writer<K>, changed: impl Fn(&Context, Key))
+/// Events of what machines refer to, which wake the machines that use it.
+fn used_events<K>(
+    context: &Arc<Context>,
+    writer: Writer<K>,
+    reference: fn(Key) -> Reference,
+) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
 where
     K: Resource<DynamicType = ()>
         + Clone
@@ -348,12 +385,28 @@ where
         + Sync
         + 'static,
 {
-    let mut events = std::pin::pin!(reflect(&context.client, writer).touched_objects());
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(object) => changed(context, key_of(&object)),
-            Err(error) => tracing::debug!(%error, "a watch begins anew"),
-        }
+    let context_ = context.clone();
+    // One that went is news too, which its own controller need not hear of.
+    reflect(&context.client, writer)
+        .inspect(move |event| {
+            if let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) =
+                event
+            {
+                let key = key_of(object);
+                wake_users(&context_, &reference(key.clone()));
+                if reference(key.clone()) == Reference::Image(key.clone()) {
+                    wake_operations(&context_, "VMImage", &key);
+                }
+            }
+        })
+        .touched_objects()
+}
+
+/// Wakes the Operations that people made on an object.
+fn wake_operations(context: &Context, kind: &str, key: &Key) {
+    let asked = lock(&context.operations_index).asked(kind, key);
+    for operation in asked {
+        context.wake_operation(&operation);
     }
 }
 
@@ -392,7 +445,7 @@ fn key_of<K: Resource>(object: &K) -> Key {
 
 /// The pause between two tries at a watch: it grows, and holds no chance.
 #[derive(Debug, Clone, Default)]
-struct Steady(u32);
+pub(crate) struct Steady(u32);
 
 impl Iterator for Steady {
     type Item = Duration;

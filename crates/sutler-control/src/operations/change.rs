@@ -18,7 +18,7 @@ use sutler_api::{
 use sutler_provider::{Power, platform_name};
 
 use super::{
-    index::finished,
+    index::{finished, is_own},
     report::{End, Failure, ended, progress, result_of, stages_done, write},
 };
 use crate::{
@@ -165,7 +165,7 @@ pub(crate) async fn begin(
 fn resume(context: &Context, vm: &VirtualMachine, change: Option<&Change>) -> Option<Running> {
     let key = Key::new(vm.namespace().unwrap_or_default(), vm.name_any());
     let uid = vm.uid().unwrap_or_default();
-    let candidates = lock(&context.operations_index).under_way(&key);
+    let candidates = lock(&context.operations_index).under_way("VirtualMachine", &key);
     let mut found = None;
     for candidate in candidates {
         let Some(operation) = Context::cached(&context.operations, &candidate) else { continue };
@@ -202,11 +202,6 @@ fn resume(context: &Context, vm: &VirtualMachine, change: Option<&Change>) -> Op
 fn begun_at(operation: &Operation) -> Option<Timestamp> {
     let begun = operation.status.as_ref().and_then(|status| status.started_at.as_ref());
     begun.or(operation.metadata.creation_timestamp.as_ref()).map(|Time(at)| *at)
-}
-
-/// Whether an Operation tells of a change that nobody made an Operation for.
-pub(crate) fn is_own(operation: &Operation) -> bool {
-    operation.labels().contains_key(labels::CHANGE_OF)
 }
 
 async fn create(

@@ -5,17 +5,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use sutler_api::sutler::{Operation, OperationState};
+use sutler_api::{
+    names::labels,
+    sutler::{Operation, OperationResult, OperationState},
+};
 
+use super::report::Failure;
 use crate::fleet::Key;
 
 /// What is known of all Operations without a search.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
     known: BTreeMap<Key, Entry>,
-    under_way: BTreeMap<Key, BTreeSet<Key>>,
+    under_way: BTreeMap<Target, BTreeSet<Key>>,
     equal: BTreeMap<Word, BTreeSet<(bool, Timestamp, String)>>,
+    memos: BTreeMap<String, Memo>,
 }
+
+/// What this process remembers of an Operation that it carries out.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memo {
+    /// It was begun by this process, so what it asks for was asked by nobody before.
+    pub(crate) announced: bool,
+    /// What it asks for was asked for.
+    pub(crate) acted: bool,
+    /// The generation and version that its target had then.
+    pub(crate) generation: i64,
+    pub(crate) version: u64,
+    /// What came of its call.
+    pub(crate) outcome: Option<Result<OperationResult, Failure>>,
+    /// When its progress was last written.
+    pub(crate) written: Option<Timestamp>,
+    /// It has ended, whatever the cache says.
+    pub(crate) ended: bool,
+}
+
+/// Kind, and namespace and name, of what an Operation is about.
+type Target = (String, Key);
 
 /// What two equal requests share: namespace, type and their own word.
 type Word = (String, String, String);
@@ -23,7 +49,9 @@ type Word = (String, String, String);
 #[derive(Debug)]
 struct Entry {
     uid: String,
-    target: Option<Key>,
+    /// Whether a person made it.
+    asked: bool,
+    target: Option<Target>,
     word: Option<(Word, (bool, Timestamp, String))>,
 }
 
@@ -31,8 +59,8 @@ impl Operations {
     /// Takes an Operation in.
     pub(crate) fn put(&mut self, operation: &Operation) {
         let key = Key::new(operation.namespace().unwrap_or_default(), operation.name_any());
-        self.remove(&key);
-        let target = (!finished(operation)).then(|| target(operation)).flatten();
+        self.unlink(&key);
+        let target = target(operation).filter(|_| !finished(operation));
         let word = operation.spec.idempotency_key.as_ref().map(|word| {
             let word = (key.namespace.clone(), operation.spec.type_.to_string(), word.clone());
             let begun = operation.status.as_ref().is_some_and(|status| status.state.is_some());
@@ -47,11 +75,18 @@ impl Operations {
             self.equal.entry(word.clone()).or_default().insert(place.clone());
         }
         let uid = operation.uid().unwrap_or_default();
-        self.known.insert(key, Entry { uid, target, word });
+        let asked = !is_own(operation);
+        self.known.insert(key, Entry { uid, asked, target, word });
     }
 
-    /// Lets an Operation go, and tells its UID.
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<String> {
+    /// Lets an Operation go.
+    pub(crate) fn remove(&mut self, key: &Key) {
+        if let Some(uid) = self.unlink(key) {
+            self.memos.remove(&uid);
+        }
+    }
+
+    fn unlink(&mut self, key: &Key) -> Option<String> {
         let entry = self.known.remove(key)?;
         if let Some(target) = entry.target
             && let Some(others) = self.under_way.get_mut(&target)
@@ -72,24 +107,51 @@ impl Operations {
         Some(entry.uid)
     }
 
+    /// What this process remembers of the Operation with this UID.
+    pub(crate) fn memo(&mut self, uid: &str) -> &mut Memo {
+        self.memos.entry(uid.to_owned()).or_default()
+    }
+
     /// The keys of all Operations.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.known.keys()
     }
 
     /// Operations on an object that have not ended.
-    pub(crate) fn under_way(&self, target: &Key) -> BTreeSet<Key> {
-        self.under_way.get(target).cloned().unwrap_or_default()
+    pub(crate) fn under_way(&self, kind: &str, object: &Key) -> BTreeSet<Key> {
+        let target = (kind.to_owned(), object.clone());
+        self.under_way.get(&target).cloned().unwrap_or_default()
     }
 
-    /// The Operations that are the same request as this one, the first that was begun or made
-    /// first.
-    pub(crate) fn equal(&self, operation: &Operation) -> Vec<Key> {
-        let Some(word) = &operation.spec.idempotency_key else { return Vec::new() };
+    /// Those of them that people made.
+    pub(crate) fn asked(&self, kind: &str, object: &Key) -> Vec<Key> {
+        let mut all: Vec<Key> = self.under_way(kind, object).into_iter().collect();
+        all.retain(|key| self.known.get(key).is_some_and(|entry| entry.asked));
+        all
+    }
+
+    /// Makes this Operation the one of its word that is carried out, or tells which one is. Of
+    /// several, it is the one that was begun, and otherwise the one that was made first.
+    pub(crate) fn claim(&mut self, operation: &Operation) -> Result<(), Key> {
         let namespace = operation.namespace().unwrap_or_default();
-        let word = (namespace.clone(), operation.spec.type_.to_string(), word.clone());
-        let equal = self.equal.get(&word).into_iter().flatten();
-        equal.map(|(_, _, name)| Key::new(&namespace, name)).collect()
+        let name = operation.name_any();
+        if let Some(word) = &operation.spec.idempotency_key {
+            let word = (namespace.clone(), operation.spec.type_.to_string(), word.clone());
+            let equal = self.equal.get(&word).into_iter().flatten();
+            let equal: Vec<&String> = equal.map(|(_, _, name)| name).collect();
+            let begun = equal.iter().find(|other| {
+                let entry = self.known.get(&Key::new(&namespace, other.as_str()));
+                let memo = entry.and_then(|entry| self.memos.get(&entry.uid));
+                memo.is_some_and(|memo| memo.announced)
+            });
+            if let Some(first) = begun.or(equal.first())
+                && **first != name
+            {
+                return Err(Key::new(namespace, first.as_str()));
+            }
+        }
+        self.memo(&operation.uid().unwrap_or_default()).announced = true;
+        Ok(())
     }
 }
 
@@ -109,11 +171,16 @@ pub(crate) fn finished(operation: &Operation) -> bool {
 
 /// The object that an Operation is about: it is in the same namespace, or it is none of the
 /// Operation's business.
-pub(crate) fn target(operation: &Operation) -> Option<Key> {
+fn target(operation: &Operation) -> Option<Target> {
     let own = operation.namespace().unwrap_or_default();
     let target = operation.spec.target_ref.as_ref()?;
     let same = target.namespace.as_ref().is_none_or(|namespace| *namespace == own);
-    same.then(|| Key::new(own, &target.name))
+    same.then(|| (target.kind.clone(), Key::new(own, &target.name)))
+}
+
+/// Whether an Operation tells of a change that nobody made an Operation for.
+pub(crate) fn is_own(operation: &Operation) -> bool {
+    operation.labels().contains_key(labels::CHANGE_OF)
 }
 
 #[cfg(test)]
@@ -126,7 +193,9 @@ mod tests {
         let at = Timestamp::from_second(second).unwrap().to_string();
         serde_json::from_value(json!({
             "apiVersion": "sutler.dev/v1alpha1", "kind": "Operation",
-            "metadata": { "name": name, "namespace": "ns", "creationTimestamp": at },
+            "metadata": {
+                "name": name, "namespace": "ns", "uid": name, "creationTimestamp": at,
+            },
             "spec": {
                 "type": "start", "idempotencyKey": "k",
                 "targetRef": { "kind": "VirtualMachine", "name": "vm" },
@@ -142,22 +211,32 @@ mod tests {
         index.put(&operation("a", 1, None));
         index.put(&operation("b", 2, Some("Running")));
         let vm = Key::new("ns", "vm");
-        assert_eq!(index.under_way(&vm).len(), 2);
+        let under_way = |index: &Operations| index.under_way("VirtualMachine", &vm);
+        assert_eq!(under_way(&index).len(), 2);
         index.put(&operation("a", 1, Some("Failed")));
-        assert_eq!(index.under_way(&vm), BTreeSet::from([Key::new("ns", "b")]));
+        assert_eq!(under_way(&index), BTreeSet::from([Key::new("ns", "b")]));
         index.remove(&Key::new("ns", "b"));
-        assert!(index.under_way(&vm).is_empty() && index.under_way.is_empty());
+        assert!(under_way(&index).is_empty() && index.under_way.is_empty());
     }
 
     #[test]
-    fn of_equal_requests_the_one_that_was_begun_comes_first() {
+    fn of_equal_requests_the_one_that_was_begun_is_carried_out() {
         let mut index = Operations::default();
-        index.put(&operation("a", 1, None));
-        index.put(&operation("b", 2, None));
-        let first = |index: &Operations| index.equal(&operation("b", 2, None))[0].name.clone();
-        assert_eq!(first(&index), "a");
-        index.put(&operation("b", 2, Some("Running")));
-        assert_eq!(first(&index), "b");
+        let (a, b) = (operation("a", 1, None), operation("b", 1, None));
+        index.put(&b);
+        assert_eq!(index.claim(&b), Ok(()));
+        // It came later in the same second, and its name is before the other's.
+        index.put(&a);
+        assert_eq!(index.claim(&a), Err(Key::new("ns", "b")));
+        assert_eq!(index.claim(&b), Ok(()));
+
+        // Another process knows only what was written.
+        let mut index = Operations::default();
+        index.put(&a);
+        index.put(&operation("b", 1, Some("Running")));
+        assert_eq!(index.claim(&a), Err(Key::new("ns", "b")));
+        index.remove(&Key::new("ns", "b"));
+        assert_eq!(index.claim(&a), Ok(()));
     }
 
     #[test]

@@ -1,0 +1,154 @@
+//! Takes an image off the platforms that it was brought to, once no machine uses it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kube::{Api, ResourceExt as _, runtime::controller::Action};
+use serde_json::json;
+use sutler_api::{
+    infra::Provider,
+    names::{finalizers, reasons},
+};
+use sutler_provider::{Error as ProviderError, ErrorKind, Result, TaskState};
+
+use super::{Import, RESYNC, Removal, Stand, Work, import::State, status};
+use crate::{
+    context::Context,
+    fleet::{Connection, Key, lock},
+    index::Reference,
+    machine::Error,
+};
+
+/// The pause between two questions after a task.
+const POLL: Duration = Duration::from_secs(2);
+
+/// The pause before what failed is tried again.
+const AGAIN: Duration = Duration::from_secs(15);
+
+pub(super) async fn reconcile(work: &Work) -> std::result::Result<Action, Error> {
+    if !work.image.finalizers().iter().any(|name| name == finalizers::VM_IMAGE) {
+        return Ok(Action::await_change());
+    }
+    let users = lock(&work.context.index).users(&Reference::Image(work.key.clone()));
+    if let Some(first) = users.first() {
+        let message = format!("{} VirtualMachines use it, {first} among them", users.len());
+        return wait(work, &work.key, message, RESYNC).await;
+    }
+    for (provider, targets) in work.written_down() {
+        // What is on its way there comes to its end first.
+        let coming =
+            match lock(&work.context.imports).get_mut(&(work.uid.clone(), provider.clone())) {
+                Some(import) => {
+                    import.cancelled = true;
+                    matches!(import.state, State::Coming { .. })
+                }
+                None => false,
+            };
+        if coming {
+            let message = format!("it is still on its way to {provider}");
+            return wait(work, &provider, message, super::NOT_READY).await;
+        }
+        for target in targets {
+            if let Some((message, pause)) = step(work, &provider, &target).await? {
+                return wait(work, &provider, message, pause).await;
+            }
+        }
+    }
+    let names: Vec<&String> =
+        work.image.finalizers().iter().filter(|name| *name != finalizers::VM_IMAGE).collect();
+    if work.patch(json!({ "finalizers": names })).await? {
+        forget(&work.context, &work.uid);
+    }
+    Ok(Action::await_change())
+}
+
+/// Removes the image from one platform; none when it is gone from there.
+async fn step(
+    work: &Work,
+    provider: &Key,
+    target: &str,
+) -> std::result::Result<Option<(String, Duration)>, Error> {
+    let context = &work.context;
+    let entry = (work.uid.clone(), provider.clone(), target.to_owned());
+    let now = context.clock.now();
+    match lock(&context.removals).get(&entry) {
+        Some(Removal::Gone) => return Ok(None),
+        Some(Removal::UnderWay) => {
+            return Ok(Some((format!("it is being removed from {provider}"), RESYNC)));
+        }
+        Some(Removal::Failed { error, next }) if *next > now => {
+            let pause = Duration::try_from(next.duration_since(now)).unwrap_or(AGAIN);
+            return Ok(Some((format!("{provider}: {}", error.message()), pause)));
+        }
+        Some(Removal::Failed { .. }) | None => {}
+    }
+    let Some(connection) = context.fleet.get(provider) else {
+        let api: Api<Provider> = Api::namespaced(context.client.clone(), &provider.namespace);
+        if api.get_opt(&provider.name).await?.is_some() {
+            return Ok(Some((format!("Provider {provider} is not ready"), super::NOT_READY)));
+        }
+        let message = format!("Provider {provider} is gone; {target} was left on its platform");
+        context.recorder.warn(work.image.as_ref(), "LeftBehind", &message).await;
+        return Ok(None);
+    };
+    lock(&context.removals).insert(entry.clone(), Removal::UnderWay);
+    let (context_, key) = (context.clone(), work.key.clone());
+    context.tasks.spawn(async move {
+        let result = remove(&connection, &entry.2).await;
+        let now = context_.clock.now();
+        lock(&context_.removals).insert(entry, noted(result, now));
+        Work::wake(&context_, &key);
+    });
+    Ok(Some((format!("it is being removed from {provider}"), RESYNC)))
+}
+
+async fn remove(connection: &Arc<Connection>, target: &str) -> Result<()> {
+    let Some(task) = connection.gate.image_remove(target, None).await?.task else { return Ok(()) };
+    loop {
+        match connection.gate.task(&task).await {
+            Ok(TaskState::Running { .. }) => {}
+            Ok(TaskState::Done { .. } | TaskState::Unknown) => break,
+            Ok(TaskState::Failed(error)) => return Err(error),
+            Err(error) if error.kind().is_outage() => {}
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    // One that is not there is no error, and has no task.
+    match connection.gate.image_remove(target, None).await?.task {
+        None => Ok(()),
+        Some(_) => Err(ProviderError::unavailable("its removal is not done yet")),
+    }
+}
+
+fn noted(result: Result<()>, now: Timestamp) -> Removal {
+    match result {
+        Ok(()) => Removal::Gone,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
+            Removal::Gone
+        }
+        Err(error) => {
+            let pause = error.pause().unwrap_or_default().max(AGAIN);
+            let next = now.saturating_add(pause).unwrap_or(Timestamp::MAX);
+            Removal::Failed { error, next }
+        }
+    }
+}
+
+async fn wait(
+    work: &Work,
+    about: &Key,
+    message: String,
+    pause: Duration,
+) -> std::result::Result<Action, Error> {
+    let reason = reasons::DELETING.to_owned();
+    let stand = Stand::Waiting { reason, message, next: None };
+    let due = status::publish(work, &BTreeMap::from([(about.clone(), stand)])).await?;
+    Ok(Action::requeue(due.map_or(pause, |due| due.min(pause))))
+}
+
+/// Forgets what is known of an image that is gone.
+fn forget(context: &Context, uid: &str) {
+    lock(&context.imports).retain(|(of, _), _: &mut Import| of != uid);
+    lock(&context.removals).retain(|(of, _, _), _: &mut Removal| of != uid);
+}
