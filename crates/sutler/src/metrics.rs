@@ -18,6 +18,10 @@ use prometheus_client::{
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
+mod control;
+
+pub(crate) use control::ControlMetrics;
+
 /// The content type of the text form.
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How long a client may take to send its headers.
