@@ -51,8 +51,9 @@ impl Tone {
     pub(crate) fn of_state(word: &str) -> Self {
         match word {
             "True" | "Running" | "Ready" | "Active" | "Bound" | "Succeeded" | "Healthy"
-            | "Completed" => Self::Good,
-            "Failed" | "Error" | "Unhealthy" | "Unreachable" | "Lost" | "Warning" => Self::Bad,
+            | "HEALTHY" | "Completed" => Self::Good,
+            "Failed" | "Error" | "Unhealthy" | "Unreachable" | "UNHEALTHY" | "UNREACHABLE"
+            | "Lost" | "Warning" => Self::Bad,
             "False" | "Unknown" | "Pending" | "Provisioning" | "Deleting" | "Terminating"
             | "Reconfiguring" => Self::Busy,
             _ => Self::Plain,
