@@ -32,7 +32,7 @@ pub(crate) fn struct_value(
     root: usize,
     object: Value,
 ) -> Result<Value, DecodeError> {
-    let mut decoder = Decoder { types, path: Vec::new(), owner: "", saved: None };
+    let mut decoder = Decoder { types, path: Vec::new(), owner: "", pointed: false, saved: None };
     let value = decoder.value(&Type::Struct(root), None, object)?;
     match decoder.saved {
         None => Ok(value),
@@ -46,6 +46,8 @@ struct Decoder<'t> {
     path: Vec<&'static str>,
     /// The struct that the current field belongs to.
     owner: &'static str,
+    /// Whether the value at hand stands behind a pointer.
+    pointed: bool,
     /// The first mismatch; reading goes on, since worse ones take precedence.
     saved: Option<DecodeError>,
 }
@@ -59,9 +61,13 @@ impl Decoder<'_> {
         value: Value,
     ) -> Result<Value, DecodeError> {
         let value = match (ty, value) {
-            (Type::Pointer(inner) | Type::Wrapped(inner), value) => {
-                return self.value(inner, shown, value);
+            (Type::Pointer(inner), value) => {
+                let outer = std::mem::replace(&mut self.pointed, true);
+                let value = self.value(inner, shown, value);
+                self.pointed = outer;
+                return value;
             }
+            (Type::Wrapped(inner), value) => return self.value(inner, shown, value),
             (Type::String, value @ Value::String(_))
             | (Type::Bool, value @ Value::Bool(_))
             | (Type::Any, value) => value,
@@ -152,6 +158,7 @@ impl Decoder<'_> {
                 Some(value) => {
                     self.path.push(field.name);
                     self.owner = owner;
+                    self.pointed = false;
                     let value = self.value(&field.ty, field.shown, value)?;
                     self.path.pop();
                     value
@@ -188,7 +195,12 @@ impl Decoder<'_> {
                 (Value::Number(n), Type::IntOrString) => format!("number {n}"),
                 _ => found,
             };
-            let text = format!("json: cannot unmarshal {found} into Go value of type {own}");
+            // Only what may be absent knows where it stands.
+            let place = match self.pointed {
+                true => format!("struct field {}.{}", self.owner, self.path.join(".")),
+                false => "value".to_owned(),
+            };
+            let text = format!("json: cannot unmarshal {found} into Go {place} of type {own}");
             return Err(DecodeError(text));
         }
         if *ty == Type::Quantity {

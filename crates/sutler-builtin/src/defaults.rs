@@ -15,6 +15,7 @@ use crate::{
         set, text,
     },
     quantity,
+    strategy::TEMPLATE_GENERATION,
     types::{self, Type, Types},
 };
 
@@ -218,6 +219,12 @@ fn deployment(value: &mut Value) {
 }
 
 fn daemon_set(value: &mut Value) {
+    // It stands where a field stood once: whoever writes the object writes it, too.
+    if let Some(meta) = ensure_object(value, "metadata")
+        && let Some(annotations) = ensure_object(meta, "annotations")
+    {
+        default(annotations, TEMPLATE_GENERATION, "0");
+    }
     let Some(spec) = ensure_object(value, "spec") else { return };
     default(spec, "revisionHistoryLimit", 10);
     rolling_update(spec, "updateStrategy", &1.into(), &0.into());

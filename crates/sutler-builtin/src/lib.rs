@@ -24,7 +24,9 @@ mod select;
 mod strategy;
 mod time;
 mod types;
+mod unstructured;
 mod validate;
+mod warnings;
 
 pub use admission::{admit_create, admit_update};
 pub use decode::{DecodeError, decode};
@@ -32,10 +34,13 @@ pub use defaults::apply_defaults;
 pub use event::{event_from_v1, event_to_v1};
 pub use kind::{Kind, Role, Scope, Subresource, kinds, lookup, reviews};
 pub use print::{Column, cells, columns, row_conditions};
-pub use protobuf::{ProtobufError, decode_protobuf};
+pub use protobuf::{ProtobufError, decode_protobuf, encode_protobuf, encode_protobuf_event};
 pub use schema::{definitions, definitions_v2};
 pub use select::{field_value, selectable_fields, unsupported_field};
 pub use strategy::{
-    assign_cluster_ip, needs_cluster_ip, needs_node_ports, prepare_for_create, prepare_for_update,
+    assign_cluster_ip, assign_node_ports, is_cluster_ip, needs_cluster_ip, prepare_for_create,
+    prepare_for_update,
 };
+pub use unstructured::misfit;
 pub use validate::{validate_create, validate_update};
+pub use warnings::warnings;

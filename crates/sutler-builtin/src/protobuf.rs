@@ -1,6 +1,7 @@
 //! Bodies of `application/vnd.kubernetes.protobuf`, read by the type table into the JSON that the
 //! same object would have.
 
+mod encode;
 mod wire;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -10,6 +11,7 @@ use crate::{
     decode, kind, time,
     types::{self, Type, Types},
 };
+pub use encode::{encode_protobuf, encode_protobuf_event};
 use wire::{Reader, WireError};
 
 /// The four bytes before every body.
@@ -25,6 +27,12 @@ const MAX_DEPTH: usize = 64;
 /// Why a body cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
+    /// There is no body.
+    #[error("empty data")]
+    NoData,
+    /// There is nothing in the envelope, nor an envelope.
+    #[error("empty body")]
+    NoBody,
     /// The body does not begin as such bodies do.
     #[error(
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
@@ -42,10 +50,20 @@ pub enum ProtobufError {
     #[error("unable to decode the protobuf body: content encoding {0:?} is not supported")]
     Encoding(String),
     /// The bytes are no message, or more than is taken.
-    #[error("unable to decode the protobuf body: {0}")]
+    #[error("{0}")]
     Malformed(&'static str),
+    /// The envelope was read, and what is in it is not of its kind.
+    #[error("{why}")]
+    Unfit {
+        /// As the body says.
+        api_version: String,
+        /// As the body says.
+        kind: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A value does not fit its field.
-    #[error("unable to decode the protobuf body: {0}")]
+    #[error("{0}")]
     Value(#[from] decode::DecodeError),
 }
 
@@ -55,14 +73,39 @@ impl From<WireError> for ProtobufError {
     }
 }
 
-/// Reads a body of any kind of the table.
-pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
-    let envelope = envelope(bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NotProtobuf)?)?;
-    let Envelope { api_version, kind, raw } = envelope;
+/// Reads a body of any kind of the table; one that does not say what it is, is of kind `expected`.
+pub fn decode_protobuf(
+    bytes: &[u8],
+    expected: Option<&kind::Kind>,
+) -> Result<Value, ProtobufError> {
+    if bytes.is_empty() {
+        return Err(ProtobufError::NoData);
+    }
+    let enveloped = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NotProtobuf)?;
+    if enveloped.is_empty() {
+        return Err(ProtobufError::NoBody);
+    }
+    let Envelope { mut api_version, mut kind, raw } = envelope(enveloped)?;
+    if let Some(expected) = expected {
+        if api_version.is_empty() {
+            api_version = expected.api_version();
+        }
+        if kind.is_empty() {
+            kind = expected.kind.to_owned();
+        }
+    }
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let Some(row) = kind::lookup(group, version, &kind) else {
         return Err(ProtobufError::UnknownKind { api_version, kind });
     };
+    body(row, raw, &api_version).map_err(|error| ProtobufError::Unfit {
+        api_version,
+        kind,
+        why: error.to_string(),
+    })
+}
+
+fn body(row: &kind::Kind, raw: &[u8], api_version: &str) -> Result<Value, ProtobufError> {
     let types = types::table();
     let root = types.named(row.definition()).expect("every kind of the table has a type");
     let mut object = Map::new();
@@ -70,7 +113,7 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
     decoder.message(root, raw, &mut object, 0)?;
     // The types of the body itself are empty; those of the envelope count.
     object.insert("apiVersion".into(), api_version.into());
-    object.insert("kind".into(), kind.into());
+    object.insert("kind".into(), row.kind.into());
     Ok(decode::struct_value(types, root, Value::Object(object))?)
 }
 

@@ -1,5 +1,7 @@
 //! The schemas of the built-in kinds: as OpenAPI components, and parsed into [`Node`]s.
 
+mod descriptions;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -8,6 +10,7 @@ use std::{
 use serde_json::{Map, Value, json};
 use sutler_schema::node::{Node, SchemaError};
 
+use self::descriptions::DESCRIPTIONS;
 use crate::kind;
 
 /// The component schemas of OpenAPI v3 by name, with references as `#/components/schemas/…`:
@@ -56,7 +59,8 @@ fn resolve(
     let missing = || SchemaError { path: name.to_owned(), reason: "no such definition".into() };
     let schema = raw().get(name).ok_or_else(missing)?;
     open.push(name.to_owned());
-    let node = Node::parse_with(schema, &mut |inner| resolve(inner, nodes, open))?;
+    let mut node = Node::parse_with(schema, &mut |inner| resolve(inner, nodes, open))?;
+    node.name = name.rsplit('.').next().map(str::to_owned);
     open.pop();
     let node = Arc::new(node);
     nodes.insert(name.to_owned(), Arc::clone(&node));
@@ -140,63 +144,6 @@ fn walk(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
         }
     }
 }
-
-/// What `kubectl explain` says of a kind, or of a field of it (`kind#field`).
-const DESCRIPTIONS: &[(&str, &str)] = &[
-    ("io.k8s.api.core.v1.ConfigMap", "Named pieces of configuration, as text or as bytes."),
-    ("io.k8s.api.core.v1.ConfigMap#data", "Entries whose values are text."),
-    ("io.k8s.api.core.v1.ConfigMap#binaryData", "Entries whose values are bytes, in base64."),
-    ("io.k8s.api.core.v1.ConfigMap#immutable", "Whether the entries can no longer change."),
-    ("io.k8s.api.core.v1.Secret", "Named pieces of data that few may read."),
-    ("io.k8s.api.core.v1.Secret#data", "Entries, their values in base64."),
-    ("io.k8s.api.core.v1.Secret#stringData", "Entries as plain text; moved to data when written."),
-    ("io.k8s.api.core.v1.Secret#type", "What the entries are for; it decides which are required."),
-    ("io.k8s.api.core.v1.Namespace", "A scope in which names of objects are unique."),
-    ("io.k8s.api.core.v1.Node", "A machine that runs pods."),
-    ("io.k8s.api.core.v1.Pod", "Containers that run together on one node."),
-    ("io.k8s.api.core.v1.Pod#spec", "How the pod shall run."),
-    ("io.k8s.api.core.v1.Pod#status", "How the pod was last seen to run."),
-    (
-        "io.k8s.api.core.v1.Service",
-        "A stable address in front of the pods that a selector matches.",
-    ),
-    ("io.k8s.api.core.v1.ServiceAccount", "An identity for programs."),
-    ("io.k8s.api.core.v1.Event", "Something that happened to an object."),
-    ("io.k8s.api.events.v1.Event", "Something that happened to an object."),
-    ("io.k8s.api.core.v1.PersistentVolume", "A piece of storage of the cluster."),
-    ("io.k8s.api.core.v1.PersistentVolumeClaim", "A request for a piece of storage."),
-    ("io.k8s.api.storage.v1.StorageClass", "How volumes of a class are made on demand."),
-    ("io.k8s.api.apps.v1.DaemonSet", "One pod on every matching node."),
-    ("io.k8s.api.apps.v1.Deployment", "Replicated pods that are renewed step by step."),
-    ("io.k8s.api.apps.v1.ReplicaSet", "A number of equal pods."),
-    ("io.k8s.api.coordination.v1.Lease", "A claim that its holder renews in time."),
-    ("io.k8s.api.policy.v1.PodDisruptionBudget", "How many pods of a set may be evicted at once."),
-    ("io.k8s.api.rbac.v1.Role", "What may be done in one namespace."),
-    ("io.k8s.api.rbac.v1.ClusterRole", "What may be done in the whole cluster."),
-    ("io.k8s.api.rbac.v1.RoleBinding", "Grants a role to subjects in one namespace."),
-    ("io.k8s.api.rbac.v1.ClusterRoleBinding", "Grants a cluster role to subjects everywhere."),
-    (
-        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
-        "A kind that is not built in.",
-    ),
-    (
-        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
-        "What every object has: name, labels, owners.",
-    ),
-    (
-        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta#name",
-        "Unique among the objects of the kind.",
-    ),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta#namespace", "The scope of the name."),
-    (
-        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta#labels",
-        "Short values to select objects by.",
-    ),
-    (
-        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta#annotations",
-        "Values that are not selected by.",
-    ),
-];
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ mod service;
 
 use serde_json::{Value, json};
 
-pub use service::{assign_cluster_ip, needs_cluster_ip, needs_node_ports};
+pub use service::{assign_cluster_ip, assign_node_ports, is_cluster_ip, needs_cluster_ip};
 
 use crate::{
     Kind,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The annotation under which a daemon set keeps the count of its template's changes.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Changes a defaulted object that a request creates, its system metadata already set.
 pub fn prepare_for_create(kind: &Kind, object: &mut Value) {

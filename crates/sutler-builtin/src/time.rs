@@ -39,6 +39,12 @@ pub(crate) fn from_unix(seconds: i64, nanos: i32, micro: bool) -> Option<String>
     Some(time.to_rfc3339_opts(format, true))
 }
 
+/// Seconds and nanoseconds of a stored time, for protobuf.
+pub(crate) fn to_unix(text: &str) -> Option<(i64, i32)> {
+    let time = strict(text)?;
+    Some((time.timestamp(), i32::try_from(time.timestamp_subsec_nanos()).ok()?))
+}
+
 /// Reads a stored time.
 pub(crate) fn parse(text: &str) -> Option<DateTime<Utc>> {
     strict(text)

@@ -81,10 +81,10 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = decode_protobuf(&bytes);
+        let _ = decode_protobuf(&bytes, None);
         let mut body = b"k8s\0".to_vec();
         body.extend(bytes);
-        let _ = decode_protobuf(&body);
+        let _ = decode_protobuf(&body, None);
     }
 
     #[test]
@@ -97,7 +97,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        if let Ok(object) = decode_protobuf(&bytes) {
+        if let Ok(object) = decode_protobuf(&bytes, None) {
             prop_assert!(object.is_object());
         }
     }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use serde_json::json;
-use sutler_builtin::{ProtobufError, decode, decode_protobuf};
+use sutler_builtin::{ProtobufError, decode, decode_protobuf, encode_protobuf};
 
 use crate::pipeline::{folder, kind_of, manifests, objects};
 
@@ -12,9 +12,11 @@ use crate::pipeline::{folder, kind_of, manifests, objects};
 fn bodies_give_the_json_of_their_manifests() {
     for (name, manifest) in manifests().into_iter().chain(objects("bodies")) {
         let path = folder("fixtures/protobuf").join(format!("{name}.pb"));
-        let object = decode_protobuf(&fs::read(path).unwrap()).unwrap();
+        let object = decode_protobuf(&fs::read(path).unwrap(), None).unwrap();
         let expected = decode(kind_of(&manifest), manifest).unwrap();
         assert_eq!(object, expected, "{name}");
+        let again = decode_protobuf(&encode_protobuf(&object).unwrap(), None).unwrap();
+        assert_eq!(again, expected, "{name}, written and read again");
     }
 }
 
@@ -22,10 +24,10 @@ fn bodies_give_the_json_of_their_manifests() {
 fn every_shortened_body_is_refused_or_read_but_never_more() {
     let bytes = fs::read(folder("fixtures/protobuf/pod.pb")).unwrap();
     for end in 0..bytes.len() {
-        let _ = decode_protobuf(&bytes[..end]);
+        let _ = decode_protobuf(&bytes[..end], None);
     }
-    assert_eq!(decode_protobuf(&bytes[..3]), Err(ProtobufError::NotProtobuf));
-    assert_eq!(decode_protobuf(b"{\"kind\""), Err(ProtobufError::NotProtobuf));
+    assert_eq!(decode_protobuf(&bytes[..3], None), Err(ProtobufError::NotProtobuf));
+    assert_eq!(decode_protobuf(b"{\"kind\"", None), Err(ProtobufError::NotProtobuf));
 }
 
 #[test]
@@ -36,7 +38,17 @@ fn kinds_outside_the_table_are_named() {
     body.push(u8::try_from(meta.len()).unwrap());
     body.extend(meta);
     let error = ProtobufError::UnknownKind { api_version: "batch/v1".into(), kind: "Job".into() };
-    assert_eq!(decode_protobuf(&body), Err(error));
+    assert_eq!(decode_protobuf(&body, None), Err(error));
+}
+
+#[test]
+fn a_body_that_does_not_say_its_kind_is_of_the_expected_one() {
+    let expected = sutler_builtin::lookup("", "v1", "ConfigMap");
+    let body = [b"k8s\0".to_vec(), message(2, b"")].concat();
+    let object = decode_protobuf(&body, expected).unwrap();
+    assert_eq!(object["kind"], "ConfigMap");
+    assert_eq!(decode_protobuf(b"", expected), Err(ProtobufError::NoData));
+    assert_eq!(decode_protobuf(b"k8s\0", expected), Err(ProtobufError::NoBody));
 }
 
 #[test]
@@ -47,14 +59,15 @@ fn an_empty_body_is_an_empty_object_of_its_kind() {
     body.push(u8::try_from(meta.len()).unwrap());
     body.extend(meta);
     let expected = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-    assert_eq!(decode_protobuf(&body), Ok(expected));
+    assert_eq!(decode_protobuf(&body, None), Ok(expected));
     // Two bytes for every item would become a gigabyte of objects.
     let items = vec![[0x12, 0x00]; 600_000].concat();
     let spec = message(2, &items);
     let mut body = b"k8s\0".to_vec();
     body.extend(message(1, b"\x0a\x02v1\x12\x03Pod"));
     body.extend(message(2, &spec));
-    assert_eq!(decode_protobuf(&body), Err(ProtobufError::Malformed("too many values")));
+    let error = decode_protobuf(&body, None).unwrap_err();
+    assert_eq!(error.to_string(), "too many values");
 }
 
 fn message(number: u8, content: &[u8]) -> Vec<u8> {

@@ -3,43 +3,91 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::{
-    Api,
+    Api, ResourceExt as _,
     api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
 };
 use sha2::{Digest as _, Sha256};
-use sutler_api::names::labels;
+use sutler_api::{infra::VirtualMachine, names::labels};
 use sutler_provider::MachineId;
 
 use crate::{context::Context, fleet::Key, machine::Error, plan::Record};
+
+/// A machine that is to be claimed.
+pub(crate) struct Claim<'a> {
+    pub(crate) provider: &'a Key,
+    pub(crate) id: &'a MachineId,
+    /// When it was made: an ID may be a dead machine's.
+    pub(crate) created_at: Option<Timestamp>,
+}
+
+/// When the claimed machine was made.
+const CREATED_AT: &str = "sutler.dev/created-at";
+/// The record that claims it.
+const RECORD: &str = "sutler.dev/record";
 
 /// Claims a machine for a record, and tells whether it has it now. A claim outlives the process that
 /// made it, and comes again to the record that has it.
 pub(crate) async fn claim(
     context: &Arc<Context>,
-    provider: &Key,
-    id: &MachineId,
+    claim: &Claim<'_>,
     record: &Record,
 ) -> Result<bool, Error> {
-    let api: Api<Lease> = Api::namespaced(context.client.clone(), &provider.namespace);
-    let name = name_of(provider, id);
+    let api: Api<Lease> = Api::namespaced(context.client.clone(), &claim.provider.namespace);
+    let name = name_of(claim.provider, claim.id);
+    let made = claim.created_at.map(|at| at.to_string()).unwrap_or_default();
     let lease = Lease {
         metadata: ObjectMeta {
             name: Some(name.clone()),
-            labels: Some([(labels::PROVIDER.to_owned(), provider.name.clone())].into()),
+            labels: Some([(labels::PROVIDER.to_owned(), claim.provider.name.clone())].into()),
+            annotations: Some(
+                [
+                    (CREATED_AT.to_owned(), made.clone()),
+                    (RECORD.to_owned(), format!("{}/{}", record.namespace, record.name)),
+                ]
+                .into(),
+            ),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec { holder_identity: Some(record.uid.clone()), ..LeaseSpec::default() }),
     };
     match api.create(&PostParams::default(), &lease).await {
+        Ok(_) => return Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        Err(error) => return Err(error.into()),
+    }
+    let Some(found) = api.get_opt(&name).await? else { return Ok(false) };
+    let holder = found.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
+    let of_same = found.annotations().get(CREATED_AT) == Some(&made);
+    if holder.as_ref() == Some(&record.uid) && of_same {
+        return Ok(true);
+    }
+    if of_same && holds(context, &found, claim.id).await? {
+        return Ok(false);
+    }
+    // It was a claim on a dead machine that had the same ID, or its holder is gone. Whoever replaces
+    // exactly this version has it.
+    let mut taken = lease;
+    taken.metadata.resource_version = found.metadata.resource_version;
+    match api.replace(&name, &PostParams::default(), &taken).await {
         Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => {
-            let holder = api.get_opt(&name).await?.and_then(|lease| lease.spec);
-            Ok(holder.and_then(|spec| spec.holder_identity).as_ref() == Some(&record.uid))
-        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether the holder of a claim is there and still says that the machine is its own.
+async fn holds(context: &Arc<Context>, lease: &Lease, id: &MachineId) -> Result<bool, Error> {
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
+    let record = lease.annotations().get(RECORD).and_then(|record| record.split_once('/'));
+    let Some((namespace, name)) = record else { return Ok(true) };
+    let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), namespace);
+    let Some(vm) = api.get_opt(name).await? else { return Ok(false) };
+    let has = vm.status.as_ref().and_then(|status| status.id.as_ref());
+    // A claim is made before it is written down: one that is not written down yet may still be.
+    Ok(vm.uid() == holder && has.is_none_or(|has| *has == id.0))
 }
 
 /// Gives a record's claims up, before it goes off the books.

@@ -16,7 +16,7 @@ use sutler_api::{
 };
 
 use crate::{
-    context::Context,
+    context::{Context, SPACING},
     fleet::{Key, lock},
     images::status_key,
     index::Reference,
@@ -79,9 +79,8 @@ pub(crate) async fn reconcile(class: Arc<VMClass>, context: Arc<Context>) -> Res
     conditions::set(list, type_, holds.into(), reason, &message, generation, now);
     let pause = if all_ready { RESYNC } else { NOT_READY };
     let Some(patch) = status_difference(&old, &new) else { return Ok(Action::requeue(pause)) };
-    if new.conditions == old.conditions
-        && let Some(wait) = context.too_soon(&uid, COUNT_PAUSE)
-    {
+    let least = if new.conditions == old.conditions { COUNT_PAUSE } else { SPACING };
+    if let Some(wait) = context.too_soon(&uid, least) {
         return Ok(Action::requeue(wait));
     }
     let api: Api<VMClass> = Api::namespaced(context.client.clone(), &key.namespace);

@@ -19,7 +19,7 @@ use sutler_api::{
     infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine},
     sutler::Operation,
 };
-use sutler_provider::{Clock, MachineId};
+use sutler_provider::{Clock, Machine};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
@@ -28,6 +28,10 @@ use crate::{
     index::Index,
     plan::{Claims, Memory},
 };
+
+/// The least pause between two writes of one status by one process: two that see things differently
+/// must not answer each other without end.
+pub(crate) const SPACING: Duration = Duration::from_millis(200);
 
 /// How the controllers work.
 #[derive(Debug, Clone)]
@@ -122,6 +126,8 @@ pub(crate) struct Slot {
     pub(crate) memory: Memory,
     /// The record as our last write left it, until the cache has caught up.
     pub(crate) written: Option<Arc<VirtualMachine>>,
+    /// Whether the record is known to be off the books, though a cache may still show it.
+    pub(crate) gone: bool,
     /// Since when a status that only tells of progress waits to be written.
     pub(crate) unwritten_since: Option<jiff::Timestamp>,
     /// When its status was last written.
@@ -229,8 +235,8 @@ pub(crate) struct ProviderClaims<'a> {
 }
 
 impl Claims for ProviderClaims<'_> {
-    fn claimed(&self, id: &MachineId, uid: &str) -> bool {
-        lock(&self.context.index).claimed(self.provider, id, uid)
+    fn claimed(&self, machine: &Machine, uid: &str) -> bool {
+        lock(&self.context.index).claimed(self.provider, machine, uid)
     }
 
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool {

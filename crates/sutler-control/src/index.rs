@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sutler_api::{infra::VirtualMachine, names::annotations};
-use sutler_provider::MachineId;
+use sutler_provider::{Machine, MachineId};
 
 use kube::ResourceExt as _;
 
@@ -30,13 +30,22 @@ pub(crate) enum Reference {
     Uid(String),
 }
 
+/// What is known of one record.
+#[derive(Debug, Default)]
+struct Entry {
+    uid: String,
+    /// When its machine was made, to the second.
+    made: Option<i64>,
+    references: BTreeSet<Reference>,
+}
+
 /// Which records use what.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     users: BTreeMap<Reference, BTreeSet<Key>>,
     /// On which Providers a class, image or network is used, and by how many records.
     providers: BTreeMap<Reference, BTreeMap<Key, usize>>,
-    references: BTreeMap<Key, (String, BTreeSet<Reference>)>,
+    references: BTreeMap<Key, Entry>,
 }
 
 impl Index {
@@ -45,7 +54,10 @@ impl Index {
         let key = Key::new(vm.namespace().unwrap_or_default(), vm.name_any());
         let uid = vm.uid().unwrap_or_default();
         let new = references(vm);
-        let (_, old) = self.references.insert(key.clone(), (uid, new.clone())).unwrap_or_default();
+        let made = vm.status.as_ref().and_then(|status| status.created_at.as_ref());
+        let made = made.map(|at| at.0.as_second());
+        let entry = Entry { uid, made, references: new.clone() };
+        let old = self.references.insert(key.clone(), entry).unwrap_or_default().references;
         if old != new {
             self.count_providers(&old, false);
             self.count_providers(&new, true);
@@ -61,7 +73,9 @@ impl Index {
 
     /// Lets a record go, and tells what it used.
     pub(crate) fn remove(&mut self, key: &Key) -> Vec<Reference> {
-        let Some((_, old)) = self.references.remove(key) else { return Vec::new() };
+        let Some(Entry { references: old, .. }) = self.references.remove(key) else {
+            return Vec::new();
+        };
         self.count_providers(&old, false);
         for gone in &old {
             self.unlink(gone, key);
@@ -129,10 +143,13 @@ impl Index {
             .collect()
     }
 
-    /// Whether another record than `uid` has this machine.
-    pub(crate) fn claimed(&self, provider: &Key, id: &MachineId, uid: &str) -> bool {
-        let users = self.users.get(&Reference::Machine(provider.clone(), id.clone()));
-        users.into_iter().flatten().any(|key| self.uid_of(key) != Some(uid))
+    /// Whether another record than `uid` has this machine: its ID, and made when it was.
+    pub(crate) fn claimed(&self, provider: &Key, machine: &Machine, uid: &str) -> bool {
+        let users = self.users.get(&Reference::Machine(provider.clone(), machine.id.clone()));
+        let made = machine.created_at.map(|at| at.as_second());
+        users.into_iter().flatten().filter_map(|key| self.references.get(key)).any(|entry| {
+            entry.uid != uid && (entry.made.is_none() || made.is_none() || entry.made == made)
+        })
     }
 
     /// Whether another record than `uid` has a name that `found` matches better than it matches
@@ -153,7 +170,7 @@ impl Index {
 
     /// The UID of the record with this key.
     pub(crate) fn uid_of(&self, key: &Key) -> Option<&str> {
-        self.references.get(key).map(|(uid, _)| uid.as_str())
+        self.references.get(key).map(|entry| entry.uid.as_str())
     }
 
     fn unlink(&mut self, reference: &Reference, key: &Key) {

@@ -31,6 +31,12 @@ pub enum Error {
 /// The pause after which a record is looked at even if nothing happened to it.
 const RESYNC: Duration = Duration::from_secs(1800);
 
+/// The pause after a write that came too late: what is there now is known by then.
+pub(crate) const AGAIN: Duration = Duration::from_millis(50);
+
+/// The pause after which a claim on a machine that another record has is tried again.
+const REFUSED: Duration = Duration::from_secs(10);
+
 /// The next try after an error of the API.
 pub(crate) fn error_policy(_: Arc<VirtualMachine>, error: &Error, context: Arc<Context>) -> Action {
     let Error::Api(source) = error;
@@ -45,6 +51,9 @@ pub(crate) async fn reconcile(
     context: Arc<Context>,
 ) -> Result<Action, Error> {
     let Some(uid) = cached.uid() else { return Ok(Action::await_change()) };
+    if context.slot(&uid, |slot| slot.gone) {
+        return Ok(Action::await_change());
+    }
     let vm = freshest(&context, &uid, cached);
     context.counters.count_reconcile("VirtualMachine");
     let record = match Record::read(&vm) {
@@ -122,7 +131,8 @@ async fn carry_out(
         execute::execute(context, vm, record, desired, connection.as_ref(), &step).await?;
     let said = match step_was {
         // The record is gone, or has changed under our hands: what was planned is void.
-        execute::Done::Void => return Ok(Action::requeue(Duration::from_millis(50))),
+        execute::Done::Void => return Ok(Action::requeue(AGAIN)),
+        execute::Done::Refused => return Ok(Action::requeue(REFUSED)),
         execute::Done::Gone => return Ok(Action::await_change()),
         execute::Done::Wrote(fresh) => status::publish(context, &fresh, desired, &report).await?,
         execute::Done::Nothing => status::publish(context, vm, desired, &report).await?,

@@ -21,7 +21,7 @@ use sutler_api::{
 
 use crate::{
     classes::{COUNT_PAUSE, NOT_READY},
-    context::Context,
+    context::{Context, SPACING},
     fleet::{Key, lock},
     images::status_key,
     index::Reference,
@@ -56,9 +56,8 @@ pub(crate) async fn reconcile(
     let (new, all_ready) = next_status(&context, &network, &key, &old);
     let pause = if all_ready { RESYNC } else { NOT_READY };
     let Some(patch) = status_difference(&old, &new) else { return Ok(Action::requeue(pause)) };
-    if new.conditions == old.conditions
-        && let Some(wait) = context.too_soon(&uid, COUNT_PAUSE)
-    {
+    let least = if new.conditions == old.conditions { COUNT_PAUSE } else { SPACING };
+    if let Some(wait) = context.too_soon(&uid, least) {
         return Ok(Action::requeue(wait));
     }
     let api: Api<VMNetworkAttachment> = Api::namespaced(context.client.clone(), &key.namespace);

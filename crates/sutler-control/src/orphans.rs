@@ -6,9 +6,9 @@
 //!
 //! Orphans are only reported, unless the Provider carries the annotation `sutler.dev/reap-orphans`.
 //! Then they are removed, at most [`PER_SWEEP`] after each inventory however many there are (a
-//! mistake that makes all machines orphans must leave time to notice it), each after two
-//! sightings in inventories that began at least an interval apart, and none while the provider is
-//! not well.
+//! mistake that makes all machines orphans must leave time to notice it), each after it was read of
+//! in the Provider's status and after two sightings in inventories that began at least an interval
+//! apart, and none while the provider is not well.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -128,10 +128,7 @@ pub(crate) fn report(state: &State) -> Vec<Orphan> {
             first_seen: Some(Time(orphan.first_seen)),
             last_seen: Some(Time(orphan.last_seen)),
             sightings: i32::try_from(orphan.sightings).ok(),
-            message: Some(format!(
-                "it carries the token {}, whose record is not there",
-                orphan.token
-            )),
+            message: Some(why(&orphan.token)),
         })
         .collect()
 }
@@ -235,12 +232,31 @@ fn note(
     (new, changed)
 }
 
+/// Why a machine with this token counts as an orphan.
+fn why(token: &Token) -> String {
+    format!("it carries the token {token}, whose record is not there")
+}
+
+/// Whether people can read of an orphan, and not of another machine that had its ID.
+fn is_reported(provider: &Provider, id: &MachineId, orphan: &Sighting) -> bool {
+    let status = provider.status.as_ref();
+    let why = why(&orphan.token);
+    status.is_some_and(|status| {
+        status.orphans.iter().any(|told| told.id == id.0 && told.message.as_ref() == Some(&why))
+    })
+}
+
 /// Those that are removed now.
-fn due(known: &mut BTreeMap<MachineId, Sighting>, needed: u32, now: Timestamp) -> Vec<MachineId> {
-    let ready = known.iter_mut().filter(|(_, orphan)| {
+fn due(
+    known: &mut BTreeMap<MachineId, Sighting>,
+    needed: u32,
+    now: Timestamp,
+    reported: impl Fn(&MachineId, &Sighting) -> bool,
+) -> Vec<MachineId> {
+    let ready = known.iter_mut().filter(|(id, orphan)| {
         let asked = orphan.removed_at;
         let over = |at: Timestamp| now >= at.saturating_add(REMOVAL).unwrap_or(Timestamp::MAX);
-        orphan.sightings >= needed && asked.is_none_or(over)
+        orphan.sightings >= needed && asked.is_none_or(over) && reported(id, orphan)
     });
     ready
         .take(PER_SWEEP)
@@ -260,11 +276,12 @@ fn reap(context: &Arc<Context>, connection: &Arc<Connection>, provider: &Arc<Pro
     {
         return;
     }
-    let needed = if broken(Rule::OrphansReportedFirst) { 1 } else { SIGHTINGS };
+    let hasty = broken(Rule::OrphansReportedFirst);
+    let needed = if hasty { 1 } else { SIGHTINGS };
     let now = context.clock.now();
     let orphans = connection.update(|state| {
         let known = Arc::make_mut(&mut state.orphans);
-        let due = due(known, needed, now);
+        let due = due(known, needed, now, |id, orphan| hasty || is_reported(provider, id, orphan));
         let found = due.into_iter().filter_map(|id| Some((id.clone(), known.get(&id)?.clone())));
         found.collect::<Vec<_>>()
     });
@@ -347,14 +364,37 @@ mod tests {
         note(&mut known, found(&[("1", "a")]), at(100), INTERVAL);
         note(&mut known, found(&[("1", "a")]), at(105), INTERVAL);
         assert_eq!(known[&"1".into()].sightings, 1);
-        assert!(due(&mut known, SIGHTINGS, at(105)).is_empty());
+        assert!(due(&mut known, SIGHTINGS, at(105), |_, _| true).is_empty());
         let (new, changed) = note(&mut known, found(&[("1", "a")]), at(110), INTERVAL);
         assert!(changed && new.is_empty());
         let orphan = &known[&"1".into()];
         assert_eq!((orphan.first_seen, orphan.last_seen), (at(100), at(110)));
-        assert_eq!(due(&mut known, SIGHTINGS, at(110)), ["1".into()]);
-        assert!(due(&mut known, SIGHTINGS, at(120)).is_empty(), "it was asked for");
-        assert_eq!(due(&mut known, SIGHTINGS, at(410)), ["1".into()]);
+        assert_eq!(due(&mut known, SIGHTINGS, at(110), |_, _| true), ["1".into()]);
+        assert!(due(&mut known, SIGHTINGS, at(120), |_, _| true).is_empty(), "it was asked for");
+        assert_eq!(due(&mut known, SIGHTINGS, at(410), |_, _| true), ["1".into()]);
+    }
+
+    #[test]
+    fn nothing_goes_that_nobody_could_read_of() {
+        let mut known = BTreeMap::new();
+        note(&mut known, found(&[("1", "a")]), at(100), INTERVAL);
+        note(&mut known, found(&[("1", "a")]), at(110), INTERVAL);
+        let mut provider: Provider = serde_json::from_value(serde_json::json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "Provider",
+            "metadata": { "name": "p" }, "spec": { "type": "sim", "endpoint": "sim://" },
+        }))
+        .unwrap();
+        let gone = |provider: &Provider, known: &mut BTreeMap<MachineId, Sighting>| {
+            due(known, SIGHTINGS, at(110), |id, orphan| is_reported(provider, id, orphan)).len()
+        };
+        assert_eq!(gone(&provider, &mut known), 0);
+        let state = State { orphans: Arc::new(known.clone()), ..State::default() };
+        let mut told = report(&state);
+        told[0].message = Some(why(&Token::new("b", 1)));
+        provider.status.get_or_insert_default().orphans = told;
+        assert_eq!(gone(&provider, &mut known), 0, "that was another machine of this ID");
+        provider.status.get_or_insert_default().orphans = report(&state);
+        assert_eq!(gone(&provider, &mut known), 1);
     }
 
     #[test]
@@ -374,7 +414,7 @@ mod tests {
         let pairs: Vec<(&str, &str)> = ids.iter().map(|id| (id.as_str(), id.as_str())).collect();
         note(&mut known, found(&pairs), at(100), INTERVAL);
         note(&mut known, found(&pairs), at(200), INTERVAL);
-        assert_eq!(due(&mut known, SIGHTINGS, at(200)).len(), PER_SWEEP);
+        assert_eq!(due(&mut known, SIGHTINGS, at(200), |_, _| true).len(), PER_SWEEP);
         let state = State { orphans: Arc::new(known), ..State::default() };
         let told = report(&state);
         assert_eq!(told.len(), REPORTED);

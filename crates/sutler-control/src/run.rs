@@ -1,7 +1,7 @@
 //! Runs the controllers: caches of the API, and who is woken by what.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     future::{Future, ready},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -21,7 +21,10 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use sutler_api::{infra::VirtualMachine, sutler::Operation};
+use sutler_api::{
+    infra::{VMImage, VirtualMachine},
+    sutler::Operation,
+};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -131,7 +134,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
-            used_events(&context, classes_writer, Reference::Class),
+            used_events(&context, classes_writer, Reference::Class, generation),
             context.classes.clone(),
             woken_classes,
             classes::reconcile,
@@ -140,7 +143,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
-            used_events(&context, images_writer, Reference::Image),
+            used_events(&context, images_writer, Reference::Image, generation_and_places),
             context.images.clone(),
             woken_images,
             images::reconcile,
@@ -149,7 +152,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
-            used_events(&context, networks_writer, Reference::Network),
+            used_events(&context, networks_writer, Reference::Network, generation),
             context.networks.clone(),
             woken_networks,
             networks::reconcile,
@@ -370,11 +373,13 @@ fn reference_to<K: Resource<DynamicType = ()>>(key: &Key) -> ObjectRef<K> {
     ObjectRef::new(&key.name).within(&key.namespace)
 }
 
-/// Events of what machines refer to, which wake the machines that use it.
+/// Events of what machines refer to, which wake the machines that use it when something changed that
+/// is of use to them: not when only the number of its users is another one.
 fn used_events<K>(
     context: &Arc<Context>,
     writer: Writer<K>,
     reference: fn(Key) -> Reference,
+    useful: fn(&K) -> String,
 ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
 where
     K: Resource<DynamicType = ()>
@@ -386,20 +391,58 @@ where
         + 'static,
 {
     let context_ = context.clone();
-    // One that went is news too, which its own controller need not hear of.
+    let mut known: BTreeMap<Key, String> = BTreeMap::new();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    let wake = move |key: &Key| {
+        let reference = reference(key.clone());
+        wake_users(&context_, &reference);
+        if matches!(reference, Reference::Image(_)) {
+            wake_operations(&context_, "VMImage", key);
+        }
+    };
     reflect(&context.client, writer)
-        .inspect(move |event| {
-            if let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) =
-                event
-            {
+        .inspect(move |event| match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
                 let key = key_of(object);
-                wake_users(&context_, &reference(key.clone()));
-                if reference(key.clone()) == Reference::Image(key.clone()) {
-                    wake_operations(&context_, "VMImage", &key);
+                listed.insert(key.clone());
+                let now = useful(object);
+                if known.insert(key.clone(), now.clone()) != Some(now) {
+                    wake(&key);
                 }
             }
+            Ok(Event::Delete(object)) => {
+                known.remove(&key_of(object));
+                wake(&key_of(object));
+            }
+            Ok(Event::InitDone) => {
+                let gone: Vec<Key> =
+                    known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                for key in gone {
+                    known.remove(&key);
+                    wake(&key);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "a watch begins anew"),
         })
         .touched_objects()
+}
+
+/// What of an object changes when its spec does.
+fn generation<K: Resource>(object: &K) -> String {
+    let generation = object.meta().generation.unwrap_or_default();
+    format!("{} {generation}", object.uid().unwrap_or_default())
+}
+
+/// What of an image is of use to machines: also where it is.
+fn generation_and_places(image: &VMImage) -> String {
+    let places = image.status.as_ref().map(|status| &status.provider_status);
+    let places: Vec<_> = places
+        .into_iter()
+        .flatten()
+        .map(|(name, there)| (name, there.available, &there.id, &there.path, &there.message))
+        .collect();
+    format!("{} {places:?}", generation(image))
 }
 
 /// Wakes the Operations that people made on an object.

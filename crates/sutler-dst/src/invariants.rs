@@ -229,7 +229,9 @@ impl Judge {
                 other.uid() != new.uid()
                     && other.spec.provider_ref == new.spec.provider_ref
                     && other.status.as_ref().is_some_and(|other| {
-                        other.id.as_ref() == Some(id) && other.created_at == status.created_at
+                        other.id.as_ref() == Some(id)
+                            && other.created_at.is_some()
+                            && other.created_at == status.created_at
                     })
             });
             if let Some(other) = other {

@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod entropy;
+pub mod fork;
 pub mod ids;
 pub mod invariants;
 pub mod log;
@@ -23,7 +24,7 @@ pub use scenario::Scenario;
 use sutler_control::rules::Rule;
 
 /// What came of one run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
@@ -37,7 +38,8 @@ pub struct Outcome {
     pub seconds: u64,
 }
 
-/// Runs one seed, with one rule broken if a test asks for that.
+/// Runs one seed in this process. Libraries keep things per process that a run changes, so only the
+/// first run of a process is like every other first one: see [`fork::Farm`].
 pub fn run(seed: u64, broken: Option<Rule>, keep_log: bool) -> Outcome {
     // A thread of its own: what is random per thread begins anew.
     let run = std::thread::Builder::new().name(format!("seed-{seed}")).stack_size(8 << 20).spawn(

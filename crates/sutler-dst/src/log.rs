@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// How many lines are kept when not all are.
 const TAIL: usize = 60;
 
+/// More than any run that settles writes.
+const LIMIT: u64 = 12_000;
+
 /// A log that everything in a run shares.
 #[derive(Clone)]
 pub struct Log(Arc<Mutex<Lines>>);
@@ -22,6 +25,7 @@ struct Lines {
     lines: VecDeque<String>,
     hash: u64,
     all: bool,
+    count: u64,
 }
 
 impl Log {
@@ -32,12 +36,20 @@ impl Log {
             lines: VecDeque::new(),
             hash: 0xcbf2_9ce4_8422_2325,
             all,
+            count: 0,
         })))
     }
 
     /// Adds a line with the virtual time.
     pub fn line(&self, who: &str, what: impl fmt::Display) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.count += 1;
+        if log.count > LIMIT {
+            // Time stands still while something goes round in circles: nothing else can end it.
+            let tail: Vec<&String> = log.lines.iter().rev().take(3).collect();
+            eprintln!("{} lines, and no end:\n{tail:#?}", log.count);
+            std::process::exit(3);
+        }
         let now = Instant::now();
         let begun = *log.begun.get_or_insert(now);
         let line = format!("{:>12.6} {who:<5} {what}", (now - begun).as_secs_f64());

@@ -159,14 +159,24 @@ impl Keyring {
     /// Puts the keys in a file, in one step, with mode 0600. It is on disk when this returns.
     pub fn save(&self, path: &Path) -> Result<(), KeyError> {
         let mut text = Zeroizing::new(HEADER.to_owned());
-        for (id, key) in &self.keys {
-            let key = Zeroizing::new(STANDARD.encode(key.as_slice()));
-            text.push_str(&format!("{id}:"));
-            text.push_str(&key);
-            text.push('\n');
-        }
+        text.push_str(&self.to_text('\n'));
+        text.push('\n');
         replace(path, text.as_bytes())
             .map_err(|source| KeyError::Write { path: path.to_owned(), source })
+    }
+
+    /// The keys as [`Keyring::parse`] reads them, with a comma or a blank between them.
+    pub fn to_text(&self, between: char) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(String::new());
+        for (id, key) in &self.keys {
+            let key = Zeroizing::new(STANDARD.encode(key.as_slice()));
+            if !text.is_empty() {
+                text.push(between);
+            }
+            text.push_str(&format!("{id}:"));
+            text.push_str(&key);
+        }
+        text
     }
 
     /// These keys and a new one, which from then on seals.

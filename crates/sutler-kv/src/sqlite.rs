@@ -34,6 +34,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use crate::crypto::{KeyError, Keyring};
 use crate::engine::{Action, Change, Engine, Error, Page, Range, Record, Version, Write};
 use crate::remaining::Remaining;
+use crate::stats::Stats;
 use crate::topics::Topics;
 
 use readers::Readers;
@@ -182,6 +183,7 @@ struct Shared {
     remaining: Remaining,
     seals: Seals,
     oldest: AtomicU64,
+    stats: Arc<Stats>,
 }
 
 /// How far the writer is.
@@ -206,6 +208,7 @@ impl Sqlite {
             remaining: Remaining::default(),
             seals,
             oldest: AtomicU64::new(state.oldest),
+            stats: Arc::default(),
         });
         let progress = Progress { published: state.newest, failed: None };
         let (report, progress) = watch::channel(progress);
@@ -231,6 +234,11 @@ impl Sqlite {
     /// is on it. Reads go on; opening the store again is the way out.
     pub fn failure(&self) -> Option<String> {
         self.progress.borrow().failed.as_deref().map(str::to_owned)
+    }
+
+    /// What it counts.
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.shared.stats
     }
 
     /// Seals every sealed value anew with the newest key of `keyring`, which must have the keys

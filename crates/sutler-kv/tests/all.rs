@@ -8,3 +8,5 @@ mod disk_error;
 mod kill;
 #[path = "all/sync.rs"]
 mod sync;
+#[path = "all/trace.rs"]
+mod trace;

@@ -39,8 +39,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Options {
     /// CRDs to apply beside the toy ones, as YAML documents.
     pub crds: Vec<String>,
-    /// Whether to run the garbage collector and the controllers of namespaces, disruption budgets
-    /// and aggregated roles.
+    /// Whether to run the garbage collector and the controllers of namespaces, disruption budgets,
+    /// aggregated roles and the protection of claims.
     pub controllers: bool,
 }
 
@@ -311,7 +311,7 @@ server=$!
 controllers=
 while read -r _; do
   "$bin/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false --secure-port 0 \
-    --controllers garbage-collector-controller,namespace-controller,disruption-controller,clusterrole-aggregation-controller \
+    --controllers garbage-collector-controller,namespace-controller,disruption-controller,clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller \
     </dev/null >controllers.log 2>&1 &
   controllers=$!
 done

@@ -7,9 +7,14 @@ use crate::node::Node;
 mod json;
 mod yaml;
 
-/// How deep a body may be nested. Far more than any object needs, and less than the limit of
-/// `serde_json`, so that what was accepted can be read back.
-pub const MAX_DEPTH: usize = 100;
+/// How deep a body may be nested: far more than any object needs, and as much as everything that
+/// walks an object by recursion can take on a thread with two megabytes of stack, several times
+/// over.
+pub const MAX_DEPTH: usize = 500;
+
+/// How deep a stored object may be nested: its owners are written down within it, and a few levels
+/// deeper than what they own.
+const MAX_STORED_DEPTH: usize = MAX_DEPTH + 16;
 
 /// A decoded body.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +38,11 @@ pub fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_json(bytes, None)
 }
 
+/// Reads an object that was stored, however deep it was allowed to be.
+pub fn stored(bytes: &[u8]) -> Result<Value, DecodeError> {
+    json::decode(bytes, None, MAX_STORED_DEPTH).map(|(value, _)| value)
+}
+
 /// As [`json()`], with the fields that `node` does not know among the strict errors, in the order
 /// of the text, which is how the API reports them for built-in kinds.
 pub fn json_known(bytes: &[u8], node: &Node) -> Result<Decoded, DecodeError> {
@@ -40,7 +50,7 @@ pub fn json_known(bytes: &[u8], node: &Node) -> Result<Decoded, DecodeError> {
 }
 
 fn decode_json(bytes: &[u8], node: Option<&Node>) -> Result<Decoded, DecodeError> {
-    let (value, strict) = json::decode(bytes, node)?;
+    let (value, strict) = json::decode(bytes, node, MAX_DEPTH)?;
     let (mut duplicates, mut strict_errors) = (Vec::new(), Vec::new());
     for fault in strict {
         match fault {

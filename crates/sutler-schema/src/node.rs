@@ -74,6 +74,8 @@ pub struct Rule {
 /// One value's schema.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
+    /// The name of the type, where it has one of its own.
+    pub name: Option<String>,
     /// The JSON type.
     pub ty: Type,
     /// Whether an explicit null is kept.

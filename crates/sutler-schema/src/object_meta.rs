@@ -212,7 +212,7 @@ impl Reader<'_> {
                 Some(int) => (field.pointer || int != 0).then(|| value.clone()),
                 None => return Err(self.mismatch(value, "int64", owner)),
             },
-            Kind::Time => Some(self.time(value)?.into()),
+            Kind::Time => Some(self.time(value, owner)?.into()),
             Kind::TextMap => {
                 let ty = "map[string]string";
                 let map = value.as_object().ok_or_else(|| self.mismatch(value, ty, owner))?;
@@ -262,8 +262,12 @@ impl Reader<'_> {
         }
     }
 
-    fn time(&self, value: &Value) -> Result<String, String> {
+    fn time(&self, value: &Value, owner: Option<&str>) -> Result<String, String> {
         let Value::String(text) = value else {
+            // Only a time that may be absent knows where it stands.
+            if matches!(self.stack.last(), Some(&("deletionTimestamp" | "time"))) {
+                return Err(self.mismatch(value, "string", owner));
+            }
             let given = json_kind(value);
             return Err(format!("json: cannot unmarshal {given} into Go value of type string"));
         };

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sutler_provider::{
-    Accepted, Exported, GuestOutput, Imported, MachineId, Prepared, SnapshotId, Snapshotted,
-    Started,
+    Accepted, Exported, Imported, MachineId, Prepared, SnapshotId, Snapshotted, Started,
 };
+
+use crate::guest::Ran;
 
 /// A change that was accepted: the answer, the work that it began, and how long the answer takes
 /// because of what was asked for.
@@ -31,7 +32,7 @@ pub(crate) trait Answer: Send + 'static {
 }
 
 impl Answer for () {}
-impl Answer for GuestOutput {}
+impl Answer for Ran {}
 
 impl Answer for Accepted {
     fn ended(&mut self, made: Option<String>) {

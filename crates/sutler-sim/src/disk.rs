@@ -108,7 +108,7 @@ impl Disk {
     }
 
     /// Writes the state anew. Where that fails, the old file goes on.
-    fn rewrite(&mut self, state: &State) {
+    pub(crate) fn rewrite(&mut self, state: &State) {
         let generation = self.generation + 1;
         match write_all(&self.dir, generation, state, self.sync) {
             Ok((file, length)) => {

@@ -9,8 +9,11 @@ use crate::{answer::Begun, row::Row, txn::Txn};
 const USER_DATA: [&str; 2] = ["user-data", "/var/lib/cloud/instance/user-data.txt"];
 const META_DATA: [&str; 2] = ["meta-data", "/run/cloud-init/instance-data.json"];
 
+/// What came of a command. One that took too long has done what it did all the same.
+pub(crate) type Ran = Result<GuestOutput>;
+
 /// Runs a command in a guest that is up.
-pub(crate) fn exec(txn: &mut Txn<'_>, command: &GuestCommand) -> Result<Begun<GuestOutput>> {
+pub(crate) fn exec(txn: &mut Txn<'_>, command: &GuestCommand) -> Result<Begun<Ran>> {
     let mut row = txn.proven(&command.id, &command.proof)?;
     if !row.up || row.machine.power != Power::On {
         return Err(Error::conflict(format!("the guest of machine {} is not up", command.id)));
@@ -27,9 +30,10 @@ pub(crate) fn exec(txn: &mut Txn<'_>, command: &GuestCommand) -> Result<Begun<Gu
     }
     if takes > command.timeout {
         let why = format!("the command took longer than {:?}", command.timeout);
-        return Err(Error::new(ErrorKind::Failed, why));
+        let answer = Err(Error::new(ErrorKind::Failed, why));
+        return Ok(Begun { answer, work: None, takes: command.timeout });
     }
-    Ok(Begun { answer: output, work: None, takes })
+    Ok(Begun { answer: Ok(output), work: None, takes })
 }
 
 struct Shell<'a> {

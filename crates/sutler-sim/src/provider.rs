@@ -199,7 +199,7 @@ impl Provider for Sim {
         self.needs(Feature::GuestCommands)?;
         let (id, owner) = (command.id.clone(), command.proof.owner.clone());
         let job = move |txn: &mut Txn<'_>| guest::exec(txn, &command);
-        self.change(Call::GuestExec, About::id(&id), Some(&owner), job).await
+        self.change(Call::GuestExec, About::id(&id), Some(&owner), job).await?
     }
 
     async fn templates(&self) -> Result<Vec<Template>> {

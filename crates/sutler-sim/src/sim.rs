@@ -227,6 +227,16 @@ impl Sim {
     }
 }
 
+#[cfg(test)]
+impl Core {
+    /// Writes the state anew, as a log that has grown does.
+    pub(crate) fn rewrite(&mut self) {
+        if let Some(disk) = &mut self.disk {
+            disk.rewrite(&self.state);
+        }
+    }
+}
+
 fn seed_one(txn: &mut Txn<'_>, machine: Machine) -> Result<()> {
     let taken = |what: &str| {
         Err(Error::conflict(format!("there is a machine {} with this {what}", machine.id)))

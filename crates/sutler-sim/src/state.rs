@@ -270,3 +270,25 @@ fn take<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<MachineId>>, key: &K, i
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sutler_provider::{Machine, Power};
+
+    use super::*;
+
+    #[test]
+    fn an_id_that_was_taken_back_was_never_given() {
+        let mut state = State::new(Ids::Reused);
+        let before = state.clone();
+        let (id, next) = state.next_id();
+        let row = Row::of(Machine::new(id.clone(), "web", Power::On), 0);
+        let given = Op::Next(Next { id: next, ..state.next });
+        let undo = [given, Op::Machine(id, Some(Arc::new(row)))].map(|op| state.apply(op));
+        assert_ne!(state, before);
+        for op in undo.into_iter().rev() {
+            state.apply(op);
+        }
+        assert_eq!(state, before);
+    }
+}

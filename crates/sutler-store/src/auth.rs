@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub mod authn;
 pub mod bootstrap;
-mod gofmt;
+pub(crate) mod gofmt;
 pub mod impersonate;
 pub mod rbac;
 #[cfg(test)]

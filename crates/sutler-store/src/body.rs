@@ -34,6 +34,16 @@ impl Body {
     }
 }
 
+impl Body {
+    /// How large it is, where that is known.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match &self.0 {
+            Inner::Whole(bytes) => Some(bytes.as_ref().map_or(0, Bytes::len)),
+            Inner::Stream(_) => None,
+        }
+    }
+}
+
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {

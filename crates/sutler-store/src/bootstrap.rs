@@ -18,7 +18,7 @@ use crate::{
 const NAMESPACES: [&str; 5] =
     ["default", "kube-node-lease", "kube-public", "kube-system", crate::auth::users::NAMESPACE];
 
-pub(crate) async fn run(server: &ApiServer) -> Result<(), ApiError> {
+pub(crate) async fn run(server: &ApiServer, definitions: Vec<Value>) -> Result<(), ApiError> {
     let inner = &server.0;
     for name in NAMESPACES {
         let namespace =
@@ -28,8 +28,6 @@ pub(crate) async fn run(server: &ApiServer) -> Result<(), ApiError> {
     for wanted in rbac::objects() {
         ensure(inner, wanted, true).await?;
     }
-    let definitions: Vec<Value> =
-        inner.registry.iter().filter_map(|r| r.custom()).map(|c| c.definition.clone()).collect();
     for definition in definitions {
         ensure_definition(inner, definition).await?;
     }
@@ -71,7 +69,7 @@ async fn insert(
     resource: &Resource,
     mut wanted: Value,
 ) -> Result<(), ApiError> {
-    strategy::shape(resource, &mut wanted)?;
+    strategy::shape(resource, &mut wanted, false)?;
     let creation = Track {
         old: None,
         node: &resource.node,

@@ -72,10 +72,11 @@ pub(crate) fn write_wire(
     Ok(())
 }
 
-/// One object's JSON.
+/// One object's JSON, and the end of its line.
 pub(crate) fn wire(prefix: &[u8], stored: &Bytes, version: Version) -> Result<Bytes, ApiError> {
     let mut out = BytesMut::with_capacity(prefix.len() + stored.len() + 48);
     write_wire(&mut out, prefix, stored, version)?;
+    out.put_u8(b'\n');
     Ok(out.freeze())
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn decode(
     version: Version,
 ) -> Result<Value, ApiError> {
     let json = stored.get(HEAD..).ok_or_else(damaged)?;
-    let mut object: Value = serde_json::from_slice(json).map_err(|_| damaged())?;
+    let mut object = parse(json)?;
     if !object.is_object() {
         return Err(damaged());
     }
@@ -95,6 +96,14 @@ pub(crate) fn decode(
     object["kind"] = kind.into();
     object["metadata"]["resourceVersion"] = version.to_string().into();
     Ok(object)
+}
+
+/// Parses JSON of ours. The common reader gives up at some depth; what is deeper takes another.
+pub(crate) fn parse(json: &[u8]) -> Result<Value, ApiError> {
+    match serde_json::from_slice(json) {
+        Ok(value) => Ok(value),
+        Err(_) => sutler_schema::decode::stored(json).map_err(|_| damaged()),
+    }
 }
 
 /// What selectors and owners need of a stored object, without the rest of it.

@@ -78,6 +78,12 @@ pub(crate) fn api_resources(registry: &Registry, group: &str, version: &str) -> 
             "kind": kind.kind, "verbs": ["create"],
         }));
     }
+    if group.is_empty() && version == "v1" {
+        resources.push(json!({
+            "name": "bindings", "singularName": "binding", "namespaced": true, "kind": "Binding",
+            "verbs": ["create"],
+        }));
+    }
     if resources.is_empty() {
         return None;
     }
@@ -299,6 +305,13 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
             "responseKind": {"group": group, "version": version, "kind": kind.kind},
             "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
             "singularResource": kind.singular, "verbs": ["create"],
+        }));
+    }
+    if group.is_empty() && version == "v1" {
+        resources.push(json!({
+            "resource": "bindings",
+            "responseKind": {"group": "", "version": "", "kind": "Binding"},
+            "scope": "Namespaced", "singularResource": "binding", "verbs": ["create"],
         }));
     }
     resources.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));

@@ -7,6 +7,7 @@
 //! and committed with the version that it was computed from. Kinds differ in `strategy` and in
 //! `write::guard` only.
 
+mod accept;
 mod admission;
 pub mod auth;
 pub mod body;
@@ -15,7 +16,9 @@ mod codec;
 pub mod controllers;
 mod discovery;
 mod dispatch;
+mod documents;
 pub mod jsonpath;
+mod media;
 pub mod metrics;
 mod negotiate;
 mod object;
@@ -25,6 +28,7 @@ mod policy;
 mod read;
 pub mod registry;
 pub mod request;
+mod respond;
 mod reviews;
 pub mod serve;
 pub mod server;

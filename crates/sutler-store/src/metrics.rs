@@ -20,6 +20,8 @@ pub struct Metrics {
     requests: [[AtomicU64; CLASSES.len()]; VERBS.len()],
     micros: [AtomicU64; VERBS.len()],
     watches: AtomicI64,
+    watches_behind: AtomicU64,
+    watches_expired: AtomicU64,
 }
 
 impl Metrics {
@@ -42,6 +44,24 @@ impl Metrics {
     /// Watches that are open.
     pub fn watches(&self) -> i64 {
         self.watches.load(Ordering::Relaxed)
+    }
+
+    /// Times that a watch fell behind what is kept for it, and read the log again.
+    pub fn watches_behind(&self) -> u64 {
+        self.watches_behind.load(Ordering::Relaxed)
+    }
+
+    /// Watches that ended with 410, because the log no longer reached back to them.
+    pub fn watches_expired(&self) -> u64 {
+        self.watches_expired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn watch_behind(&self) {
+        self.watches_behind.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn watch_expired(&self) {
+        self.watches_expired.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn answered(&self, verb: &str, code: http::StatusCode, took: Duration) {

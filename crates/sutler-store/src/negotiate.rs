@@ -5,7 +5,7 @@ use http::{HeaderMap, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
-use sutler_schema::decode;
+use sutler_schema::{decode, node::Node};
 
 use crate::status::ApiError;
 
@@ -85,17 +85,31 @@ pub(crate) struct Decoded {
     pub(crate) value: Value,
     /// What strict decoding has against it so far.
     pub(crate) findings: Vec<String>,
+    /// Whether unknown fields are among the findings.
+    pub(crate) unknown_told: bool,
+}
+
+/// Whether a body of this type is read as JSON.
+pub(crate) fn is_json(media: &str) -> bool {
+    matches!(media, "" | "application/json" | "*/*" | "application/*")
+}
+
+/// Decodes JSON of a built-in kind, and finds the fields that it does not have on the way.
+pub(crate) fn from_json_of(node: &Node, body: &[u8]) -> Result<Decoded, ApiError> {
+    let found = decode::json_known(body, node);
+    let found = found.map_err(|e| ApiError::bad_request(e.to_string()))?;
+    Ok(Decoded { unknown_told: true, ..decoded(found) })
 }
 
 /// Decodes an object's body by its type.
 pub(crate) fn decode_object(headers: &HeaderMap, body: &[u8]) -> Result<Decoded, ApiError> {
     match content_type(headers).as_str() {
-        "" | "application/json" | "*/*" | "application/*" => from_json(body),
+        media if is_json(media) => from_json(body),
         "application/yaml" => from_yaml(body),
         "application/vnd.kubernetes.protobuf" => {
-            let value = sutler_builtin::decode_protobuf(body)
+            let value = sutler_builtin::decode_protobuf(body, None)
                 .map_err(|e| ApiError::bad_request(e.to_string()))?;
-            Ok(Decoded { value, findings: Vec::new() })
+            Ok(Decoded { value, findings: Vec::new(), unknown_told: false })
         }
         _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
     }
@@ -112,77 +126,5 @@ pub(crate) fn from_yaml(body: &[u8]) -> Result<Decoded, ApiError> {
 }
 
 fn decoded(decoded: decode::Decoded) -> Decoded {
-    Decoded { value: decoded.value, findings: decoded.strict_errors }
-}
-
-/// The form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// The object or list itself.
-    Plain,
-    /// `meta.k8s.io/v1 Table`, as kubectl prints.
-    Table,
-    /// `meta.k8s.io/v1 PartialObjectMetadata` or its list.
-    Partial,
-}
-
-/// Picks the form from `Accept`: the first clause that can be served.
-pub(crate) fn accept(headers: &HeaderMap) -> Result<Form, ApiError> {
-    let mut any = false;
-    for value in headers.get_all(header::ACCEPT) {
-        let Ok(text) = value.to_str() else { continue };
-        for clause in text.split(',').map(str::trim).filter(|c| !c.is_empty()) {
-            any = true;
-            if let Some(form) = clause_form(clause) {
-                return Ok(form);
-            }
-        }
-    }
-    if any { Err(ApiError::not_acceptable(ACCEPTED)) } else { Ok(Form::Plain) }
-}
-
-fn clause_form(clause: &str) -> Option<Form> {
-    let mut parts = clause.split(';').map(str::trim);
-    let media = parts.next()?.to_ascii_lowercase();
-    if !matches!(media.as_str(), "application/json" | "*/*" | "application/*") {
-        return None;
-    }
-    let params: Vec<(&str, &str)> = parts.filter_map(|p| p.split_once('=')).collect();
-    let param = |key: &str| params.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
-    match (param("as"), param("g"), param("v")) {
-        (None, _, _) => Some(Form::Plain),
-        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table),
-        (
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
-            Some("meta.k8s.io"),
-            Some("v1"),
-        ) => Some(Form::Partial),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_servable_clause_wins() {
-        let form = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT, accept.parse().unwrap());
-            self::accept(&headers).ok()
-        };
-        assert_eq!(accept(&HeaderMap::new()).unwrap(), Form::Plain);
-        assert_eq!(form("application/json"), Some(Form::Plain));
-        assert_eq!(
-            form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
-            Some(Form::Table)
-        );
-        assert_eq!(
-            form("application/json;as=Table;v=v9;g=meta.k8s.io, application/json"),
-            Some(Form::Plain)
-        );
-        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json"), Some(Form::Plain));
-        assert_eq!(form("text/html"), None);
-    }
+    Decoded { value: decoded.value, findings: decoded.strict_errors, unknown_told: false }
 }

@@ -14,9 +14,9 @@ use sha2::Digest;
 
 use crate::{
     body::Body,
-    dispatch::{json_response, page_not_found, response},
     registry::{Flavor, Registry},
     request::Query,
+    respond::{json_response, page_not_found, response},
     server::Inner,
     status::ApiError,
 };
@@ -78,7 +78,7 @@ fn hash(inner: &Inner) -> String {
         digest.update(resource.api_version.as_bytes());
         digest.update(resource.kind.as_bytes());
         if let Flavor::Custom(custom) = &resource.flavor {
-            digest.update(custom.schema.to_string().as_bytes());
+            digest.update(custom.schema_text().as_bytes());
         }
     }
     digest.finalize().iter().map(|b| format!("{b:02X}")).collect()
@@ -125,7 +125,7 @@ fn v3(inner: &Inner, group: &str, version: &str) -> Option<Value> {
         match &resource.flavor {
             Flavor::Builtin(kind) => wanted.push(kind.definition().to_owned()),
             Flavor::Custom(custom) => {
-                schemas::add_custom(&mut components, resource, &custom.schema)
+                schemas::add_custom(&mut components, resource, &custom.schema())
             }
         }
     }
@@ -147,7 +147,7 @@ fn v2(inner: &Inner) -> Value {
     for resource in inner.registry.iter() {
         paths::add(&mut all_paths, resource, paths::Version::V2);
         if let Flavor::Custom(custom) = &resource.flavor {
-            schemas::add_custom_v2(&mut definitions, resource, &custom.schema);
+            schemas::add_custom_v2(&mut definitions, resource, &custom.schema());
         }
     }
     json!({

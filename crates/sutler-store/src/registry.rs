@@ -88,10 +88,20 @@ pub struct Custom {
     pub columns: Vec<Column>,
     /// Paths that field selectors may name, beside name and namespace.
     pub selectable: Vec<(String, JsonPath)>,
+    /// The schema as it was given: JSON text, which takes a tenth of the memory.
+    schema: Box<str>,
+}
+
+impl Custom {
     /// The schema as it was given, for OpenAPI.
-    pub schema: Value,
-    /// The CRD as it was given.
-    pub definition: Value,
+    pub(crate) fn schema(&self) -> Value {
+        serde_json::from_str(&self.schema).unwrap_or_default()
+    }
+
+    /// The same as JSON text.
+    pub(crate) fn schema_text(&self) -> &str {
+        &self.schema
+    }
 }
 
 /// One printer column of a CRD.

@@ -1,7 +1,5 @@
 //! What a request asks for: path and query, taken apart once.
 
-use std::borrow::Cow;
-
 use http::Method;
 use percent_encoding::percent_decode_str;
 use sutler_schema::selector::FieldSelector;
@@ -39,13 +37,12 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// Takes a path apart.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Self {
-        let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
-        let parts: Vec<Cow<'_, str>> = path
-            .split('/')
-            .filter(|part| !part.is_empty())
-            .map(|part| percent_decode_str(part).decode_utf8_lossy())
-            .collect();
-        let rest = match parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().as_slice() {
+        // Escapes are undone first: an escaped slash divides like any other.
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let mut info =
+            Self { path: path.clone().into_owned(), verb: plain_verb(method), ..Self::default() };
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let mut rest = match parts.as_slice() {
             ["api", version, _, ..] => {
                 info.version = (*version).to_owned();
                 2
@@ -58,8 +55,14 @@ impl RequestInfo {
             _ => return info,
         };
         info.is_resource = true;
+        // The old way to ask for a watch.
+        let watched = parts[rest] == "watch" && parts.len() > rest + 1;
+        if watched {
+            rest += 1;
+        }
         info.resource_parts(&parts[rest..]);
         info.verb = match *method {
+            _ if watched => "watch",
             Method::POST => "create",
             Method::PUT => "update",
             Method::PATCH => "patch",
@@ -80,8 +83,8 @@ impl RequestInfo {
         info
     }
 
-    fn resource_parts(&mut self, parts: &[Cow<'_, str>]) {
-        let part = |n: usize| parts.get(n).map(|p| p.clone().into_owned()).unwrap_or_default();
+    fn resource_parts(&mut self, parts: &[&str]) {
+        let part = |n: usize| parts.get(n).map(|p| (*p).to_owned()).unwrap_or_default();
         let mut at = 0;
         if part(0) == "namespaces" && !part(1).is_empty() {
             self.namespace = part(1);
@@ -115,7 +118,7 @@ fn plain_verb(method: &Method) -> &'static str {
 pub struct Query(Vec<(String, String)>);
 
 /// Whether every percent sign begins an escape; the real server drops pairs where one does not.
-fn escapes_are_whole(pair: &str) -> bool {
+pub(crate) fn escapes_are_whole(pair: &str) -> bool {
     let bytes = pair.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
     pair.match_indices('%').all(|(at, _)| digit(at + 1) && digit(at + 2))
@@ -228,6 +231,9 @@ mod tests {
             ),
             (Method::POST, "/api/v1/namespaces", "create g= v=v1 r=namespaces s= ns= n="),
             (Method::GET, "/apis/x.io/v1/things/a%20b", "get g=x.io v=v1 r=things s= ns= n=a b"),
+            (Method::GET, "/api/v1/watch/namespaces/a/pods", "watch g= v=v1 r=pods s= ns=a n="),
+            (Method::GET, "/api/v1/watch/nodes/b", "watch g= v=v1 r=nodes s= ns= n=b"),
+            (Method::GET, "/apis/x.io/v1/things/a%2Fb", "get g=x.io v=v1 r=things s=b ns= n=a"),
             (Method::OPTIONS, "/api/v1/pods?watch=1", "options g= v=v1 r=pods s= ns= n="),
             (Method::TRACE, "/api/v1/nodes/a", "other g= v=v1 r=nodes s= ns= n=a"),
         ] {

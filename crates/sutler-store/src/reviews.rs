@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sutler_apply::update::{Track, track};
 use sutler_builtin::{Kind, reviews};
+use sutler_schema::error::FieldError;
 
 use crate::{
     auth::{User, rbac::Attributes},
@@ -42,6 +43,12 @@ pub(crate) async fn answer(
     }
     review["apiVersion"] = kind.api_version().into();
     review["kind"] = kind.kind.into();
+    review = sutler_builtin::decode(kind, review).map_err(|why| {
+        ApiError::bad_request(format!(
+            "{0} in version {1:?} cannot be handled as a {0}: {why}",
+            kind.kind, kind.version
+        ))
+    })?;
     if review.get("metadata").is_none() {
         review["metadata"] = json!({});
     }
@@ -125,16 +132,19 @@ async fn decide(ctx: &Ctx<'_>, user: &User, review: &Value) -> Result<Value, Api
             text(review, "/spec/nonResourceAttributes/verb"),
             text(review, "/spec/nonResourceAttributes/path"),
         ),
-        _ => {
-            let error = sutler_schema::error::FieldError::invalid(
-                "spec.resourceAttributes",
-                Value::Null,
-                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
-            );
-            let gk = crate::status::GroupResource { group: "authorization.k8s.io", resource: "" };
-            return Err(ApiError::invalid(gk, "", &[error]));
+        (Some(_), Some(path)) => {
+            // In the names of Go's fields, as it is printed there.
+            let shown = json!({"Path": text(path, "/path"), "Verb": text(path, "/verb")});
+            let why = "cannot be specified in combination with resourceAttributes";
+            return Err(invalid(FieldError::invalid("spec.nonResourceAttributes", shown, why)));
+        }
+        (None, None) => {
+            let why =
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            return Err(invalid(FieldError::invalid("spec.resourceAttributes", Value::Null, why)));
         }
     };
+    refuse_metadata(review)?;
     let policy = ctx.inner.policy.get(ctx.inner).await?;
     let decision = policy.1.authorize(&attributes);
     let mut status = json!({"allowed": decision.allowed});
@@ -142,6 +152,51 @@ async fn decide(ctx: &Ctx<'_>, user: &User, review: &Value) -> Result<Value, Api
         status["reason"] = decision.reason.into();
     }
     Ok(status)
+}
+
+fn invalid(error: FieldError) -> ApiError {
+    let gk = crate::status::GroupResource { group: "authorization.k8s.io", resource: "" };
+    ApiError::invalid(gk, "", &[error])
+}
+
+/// A review has no name: it is an answer, and no object. Only reviews within a namespace have one.
+fn refuse_metadata(review: &Value) -> Result<(), ApiError> {
+    let Some(given) = review["metadata"].as_object() else { return Ok(()) };
+    let local = review["kind"] == "LocalSubjectAccessReview";
+    let odd = |key: &&String| {
+        !matches!(key.as_str(), "managedFields" | "creationTimestamp" | "namespace")
+    };
+    if local || !given.keys().any(|key| odd(&key)) {
+        return Ok(());
+    }
+    let mut shown: Vec<String> = given
+        .iter()
+        .filter(|(key, _)| odd(key))
+        .map(|(key, value)| format!("{key:?}:{value}"))
+        .collect();
+    let owners: Vec<String> = given
+        .get("managedFields")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|owner| {
+            let fields = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1"];
+            let fields: Vec<String> =
+                fields.iter().map(|key| format!("{key:?}:{}", owner[*key])).collect();
+            format!("{{{}}}", fields.join(","))
+        })
+        .collect();
+    if !owners.is_empty() {
+        shown.push(format!("\"managedFields\":[{}]", owners.join(",")));
+    }
+    // The fields are shown in the order of their declaration, which a value of ours does not keep.
+    let body = format!("Invalid value: {{{}}}: must be empty", shown.join(","));
+    let mut refused = invalid(FieldError::invalid("metadata", Value::Null, "must be empty"));
+    refused.message = format!(".authorization.k8s.io \"\" is invalid: metadata: {body}");
+    if let Some(cause) = refused.details.as_mut().and_then(|d| d.pointer_mut("/causes/0/message")) {
+        *cause = body.into();
+    }
+    Err(refused)
 }
 
 fn user_info(user: &User) -> Value {

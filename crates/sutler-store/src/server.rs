@@ -85,19 +85,19 @@ impl ApiServer {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let inner = Inner {
             registry: Registry::new(&config.crds)?,
+            policy: PolicyCache::new(&*config.engine),
             engine: config.engine,
             clock: config.clock,
             ids: config.ids,
             version: config.version,
             authn: Authenticator::default(),
             impersonator: Impersonator::default(),
-            policy: PolicyCache::default(),
             namespaces: Namespaces::default(),
             metrics: Arc::default(),
             stopping: tokio::sync::watch::Sender::new(false),
         };
         let server = Self(Arc::new(inner));
-        crate::bootstrap::run(&server).await.map_err(StartError::Bootstrap)?;
+        crate::bootstrap::run(&server, config.crds).await.map_err(StartError::Bootstrap)?;
         Ok(server)
     }
 

@@ -5,6 +5,8 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use sutler_schema::error::FieldError;
 
+use crate::auth::gofmt::quote;
+
 /// A request that was refused or failed, on its way to a `Status` body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -63,7 +65,7 @@ impl ApiError {
 
     /// 404: the object is not there.
     pub fn not_found(gr: GroupResource<'_>, name: &str) -> Self {
-        let message = format!("{gr} \"{name}\" not found");
+        let message = format!("{gr} {} not found", quote(name));
         Self::about(StatusCode::NOT_FOUND, "NotFound", gr, name, message)
     }
 

@@ -29,8 +29,13 @@ pub(crate) enum FieldValidation {
 }
 
 /// Drops unknown fields and sets defaults: from what was sent to what the type admits. The
-/// returned texts are for warnings, or for the refusal when validation is strict.
-pub(crate) fn shape(resource: &Resource, object: &mut Value) -> Result<Vec<String>, ApiError> {
+/// returned texts are for warnings, or for the refusal when validation is strict; those of a
+/// built-in kind's unknown fields only with `look`, where the decoder has not found them already.
+pub(crate) fn shape(
+    resource: &Resource,
+    object: &mut Value,
+    look: bool,
+) -> Result<Vec<String>, ApiError> {
     let unknown = match &resource.flavor {
         Flavor::Custom(_) => {
             defaults::apply_defaults(object, &resource.node);
@@ -39,9 +44,10 @@ pub(crate) fn shape(resource: &Resource, object: &mut Value) -> Result<Vec<Strin
         }
         Flavor::Builtin(kind) => {
             // Where the stored form is another one, the sent form is what is judged.
-            let unknown = match resource.converted {
-                true => prune::unknown_fields(object, &kind.node()),
-                false => prune::unknown_fields(object, &resource.node),
+            let unknown = match (look, resource.converted) {
+                (false, _) => Vec::new(),
+                (true, true) => prune::unknown_fields(object, &kind.node()),
+                (true, false) => prune::unknown_fields(object, &resource.node),
             };
             *object = sutler_builtin::decode(kind, object.take()).map_err(|e| {
                 ApiError::bad_request(format!(
@@ -142,7 +148,7 @@ pub(crate) fn validate_create(resource: &Resource, object: &Value) -> Outcome {
         }
         Flavor::Builtin(kind) => {
             let errors = sutler_builtin::validate_create(kind, object);
-            Outcome { errors, warnings: Vec::new() }
+            Outcome { errors, warnings: sutler_builtin::warnings(kind, object) }
         }
     }
 }
@@ -245,10 +251,17 @@ pub(crate) fn validate_update(
                 before: meta::validate_object_meta_update(&new["metadata"], &old["metadata"]),
                 after: validate_scale(resource, new),
             };
-            match subresource {
+            let mut found = match subresource {
                 "status" => custom.validator.validate_status(new, old, around),
                 _ => custom.validator.validate(new, Some(old), around),
-            }
+            };
+            // What holds for any kind comes first; what this kind repeats is told again.
+            let name = NameKind::PathSegment;
+            let mut errors =
+                meta::validate_object_meta(&new["metadata"], resource.namespaced, name);
+            errors.extend(meta::validate_object_meta_update(&new["metadata"], &old["metadata"]));
+            errors.append(&mut found.errors);
+            Outcome { errors, warnings: found.warnings }
         }
         // What a binding changes is decided where it is made.
         Flavor::Builtin(_) if subresource == "binding" => {
@@ -334,7 +347,7 @@ fn go_type(value: &Value) -> &'static str {
 }
 
 /// A value as Go prints it by default.
-fn go_value(value: &Value) -> String {
+pub(crate) fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::String(text) => text.clone(),

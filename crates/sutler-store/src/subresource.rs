@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 use sutler_builtin::Subresource;
-use sutler_schema::selector::LabelSelector;
+use sutler_schema::{error::FieldError, selector::LabelSelector};
 
 use crate::{
     negotiate, object,
@@ -18,8 +18,9 @@ use crate::{
     status::ApiError,
     write::{
         Ctx, Outcome,
+        decode::why_another,
         delete::{self, DeleteOptions},
-        update::{Change, Next, run},
+        update::{Change, Next, run, uid_conflict},
     },
 };
 
@@ -43,39 +44,53 @@ pub(crate) async fn write(
 ) -> Result<Outcome, ApiError> {
     let subresource = ctx.info.subresource.as_str();
     match (ctx.info.verb, subresource) {
-        ("create", s) if s == Subresource::Binding.name() => bind(ctx, resource, body).await,
+        ("create", s) if s == Subresource::Binding.name() => {
+            bind(ctx, resource, Some(&ctx.info.name), body).await
+        }
         ("create", s) if s == Subresource::Eviction.name() => evict(ctx, resource, body).await,
         ("update", s) if s == Subresource::Finalize.name() => finalize(ctx, resource, body).await,
         _ => Err(ApiError::method_not_allowed()),
     }
 }
 
-async fn bind(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Outcome, ApiError> {
+/// Puts a pod on a node: the one that the address names, or else the one that the binding does.
+pub(crate) async fn bind(
+    ctx: &Ctx<'_>,
+    resource: &Arc<Resource>,
+    addressed: Option<&str>,
+    body: &[u8],
+) -> Result<Outcome, ApiError> {
     let options = WriteOptions::parse(OptionsKind::Create, ctx.query, ctx.headers)?;
     let binding = negotiate::decode_object(ctx.headers, body)?.value;
     let info = ctx.info;
+    let name = object::name(&binding);
     let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default();
     let kind = binding.pointer("/target/kind").and_then(Value::as_str).unwrap_or_default();
-    if object::name(&binding) != info.name {
+    if addressed.is_some_and(|addressed| addressed != name) {
         return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
     }
-    let mut errors = Vec::new();
+    let mut errors: Vec<FieldError> = Vec::new();
     if !matches!(kind, "" | "Node") {
         let known = ["Node", "<empty>"];
-        errors.push(sutler_schema::error::FieldError::not_supported("target.kind", kind, &known));
+        errors.push(FieldError::not_supported("target.kind", kind, &known));
     }
     if node.is_empty() {
-        errors.push(sutler_schema::error::FieldError::required("target.name", ""));
+        errors.push(FieldError::required("target.name", ""));
     }
     if !errors.is_empty() {
-        let gk = crate::status::GroupResource { group: "", resource: "Binding" };
-        return Err(ApiError::invalid(gk, &info.name, &errors));
+        // These come bare: the real server does not take them for a fault of the client.
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let message = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        return Err(ApiError::plain(StatusCode::INTERNAL_SERVER_ERROR, "", message));
     }
     let now = ctx.inner.timestamp();
     let change = Change {
         resource,
         namespace: &info.namespace,
-        name: &info.name,
+        name,
         subresource: "binding",
         options: &options,
         create: false,
@@ -83,31 +98,31 @@ async fn bind(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Ou
         binding_uid: false,
     };
     run(ctx, &change, &mut |current| {
-        let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
+        let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), name))?;
+        let (asked, found) = (object::uid(&binding), object::uid(current));
+        if !asked.is_empty() && asked != found {
+            return Err(uid_conflict(&change, asked, found));
+        }
         let assigned = current.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
         let refuse = |why: String| {
             let gr = crate::status::GroupResource { group: "", resource: "pods/binding" };
-            Err(ApiError::conflict(gr, &info.name, &why))
+            Err(ApiError::conflict(gr, name, &why))
         };
         if object::is_deleting(current) {
-            return refuse(format!(
-                "pod {} is being deleted, cannot be assigned to a host",
-                info.name
-            ));
+            return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
         if !assigned.is_empty() {
-            return refuse(format!("pod {} is already assigned to node {assigned:?}", info.name));
+            return refuse(format!("pod {name} is already assigned to node {assigned:?}"));
         }
         let mut next = current.clone();
         next["spec"]["nodeName"] = node.into();
-        let conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let mut conditions: Vec<Value> =
-            conditions.into_iter().filter(|c| c["type"] != "PodScheduled").collect();
-        conditions.push(json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null,
-            "lastTransitionTime": now,
-        }));
-        next["status"]["conditions"] = conditions.into();
+        set_condition(
+            &mut next,
+            json!({
+                "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": now,
+            }),
+        );
         let annotations = binding.pointer("/metadata/annotations").and_then(Value::as_object);
         for (key, value) in annotations.into_iter().flatten() {
             next["metadata"]["annotations"][key.as_str()] = value.clone();
@@ -153,6 +168,16 @@ const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disr
 async fn evict(ctx: &Ctx<'_>, resource: &Arc<Resource>, body: &[u8]) -> Result<Outcome, ApiError> {
     let info = ctx.info;
     let eviction = negotiate::decode_object(ctx.headers, body)?.value;
+    let text = |key: &str| eviction[key].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    if !api_version.is_empty() && group != "policy" || !matches!(kind, "" | "Eviction") {
+        let why = why_another(ctx, ("policy", "Eviction"), api_version, kind);
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a Eviction: {why}",
+            api_version.rsplit('/').next().unwrap_or_default()
+        )));
+    }
     if object::name(&eviction) != info.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
@@ -193,18 +218,30 @@ async fn mark_disrupted(ctx: &Ctx<'_>, resource: &Arc<Resource>) -> Result<(), A
     run(ctx, &change, &mut |current| {
         let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
         let mut next = current.clone();
-        let conditions = next["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let mut conditions: Vec<Value> =
-            conditions.into_iter().filter(|c| c["type"] != "DisruptionTarget").collect();
-        conditions.push(json!({
-            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": now,
-        }));
-        next["status"]["conditions"] = conditions.into();
+        set_condition(
+            &mut next,
+            json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting", "lastProbeTime": null,
+                "lastTransitionTime": now,
+            }),
+        );
         Ok(Next::Owned(next))
     })
     .await?;
     Ok(())
+}
+
+/// Sets a condition in the place of the one with its type.
+fn set_condition(pod: &mut Value, condition: Value) {
+    let conditions = &mut pod["status"]["conditions"];
+    let mut kept = match conditions.take() {
+        Value::Array(conditions) => conditions,
+        _ => Vec::new(),
+    };
+    kept.retain(|other| other["type"] != condition["type"]);
+    kept.push(condition);
+    *conditions = kept.into();
 }
 
 /// A pod that is over, has not begun or is on its way out disturbs nobody by going.

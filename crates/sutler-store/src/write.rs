@@ -47,13 +47,24 @@ pub(crate) struct Outcome {
     pub(crate) object: Value,
     /// Its wire form, where it is at hand.
     pub(crate) wire: Option<Bytes>,
-    /// Whether `object` is a `Status` and no object of the resource.
-    pub(crate) status: bool,
+    /// What `object` is.
+    pub(crate) shape: Shape,
+}
+
+/// What an answer to a write is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// An object of the resource.
+    Object,
+    /// A list of such objects.
+    List,
+    /// A `Status` or another kind.
+    Other,
 }
 
 impl Outcome {
     pub(crate) fn ok(object: Value) -> Self {
-        Self { code: StatusCode::OK, object, wire: None, status: false }
+        Self { code: StatusCode::OK, object, wire: None, shape: Shape::Object }
     }
 
     pub(crate) fn success(code: StatusCode, details: Value) -> Self {
@@ -64,6 +75,6 @@ impl Outcome {
             Value::Null => object["code"] = code.as_u16().into(),
             details => object["details"] = details,
         }
-        Self { code, object, wire: None, status: true }
+        Self { code, object, wire: None, shape: Shape::Other }
     }
 }

@@ -11,7 +11,6 @@ mod serve;
 mod session;
 mod telemetry;
 mod ui;
-mod users;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! Metrics in Prometheus' text form, on a listener of their own.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -12,10 +12,11 @@ use hyper_util::{
 };
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, NoLabelSet, text::encode},
+    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode},
     metrics::{MetricType, gauge::Gauge, info::Info},
     registry::{Registry, Unit},
 };
+use sutler_kv::stats::{Histogram, Stats};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 mod control;
@@ -65,8 +66,97 @@ impl Collector for ApiMetrics {
             None,
             MetricType::Gauge,
         )?;
-        watches.encode_gauge(&self.0.watches())
+        watches.encode_gauge(&self.0.watches())?;
+        let behind = "Times that a watch fell behind and read the log again";
+        let expired = "Watches that ended with 410 because the log no longer reached back";
+        for (name, help, count) in [
+            ("sutler_api_watches_behind", behind, self.0.watches_behind()),
+            ("sutler_api_watches_expired", expired, self.0.watches_expired()),
+        ] {
+            count_of(&mut encoder, name, help, count)?;
+        }
+        Ok(())
     }
+}
+
+/// The store's own counts, and the size of its files, read when somebody asks.
+#[derive(Debug)]
+pub(crate) struct StoreMetrics {
+    /// What it counts.
+    pub(crate) stats: Arc<Stats>,
+    /// Its database.
+    pub(crate) database: PathBuf,
+}
+
+impl Collector for StoreMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let stats = &self.stats;
+        for (name, help, count) in [
+            ("sutler_store_writes", "Writes committed", stats.writes()),
+            ("sutler_store_conflicts", "Writes refused as out of date", stats.refused()),
+            ("sutler_store_failed_writes", "Writes of commits that failed", stats.failed()),
+            ("sutler_store_compactions", "Times that history was forgotten", stats.compactions()),
+            ("sutler_store_checkpoints", "Moves of the write-ahead log", stats.checkpoints()),
+        ] {
+            count_of(&mut encoder, name, help, count)?;
+        }
+        histogram(
+            encoder.encode_descriptor(
+                "sutler_store_commit_writes",
+                "Writes per commit",
+                None,
+                MetricType::Histogram,
+            )?,
+            stats.batches(),
+            1.0,
+        )?;
+        histogram(
+            encoder.encode_descriptor(
+                "sutler_store_commit",
+                "Time per commit, its sync included",
+                Some(&Unit::Seconds),
+                MetricType::Histogram,
+            )?,
+            stats.commits(),
+            1e-6,
+        )?;
+        let mut size = encoder.encode_descriptor(
+            "sutler_store_size",
+            "Size of the store's files",
+            Some(&Unit::Bytes),
+            MetricType::Gauge,
+        )?;
+        for (file, ending) in [("database", ""), ("log", "-wal")] {
+            let mut path = self.database.clone().into_os_string();
+            path.push(ending);
+            let bytes = std::fs::metadata(path).map(|file| file.len()).unwrap_or_default();
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            size.encode_family(&[("file", file)])?.encode_gauge(&bytes)?;
+        }
+        Ok(())
+    }
+}
+
+fn count_of(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    count: u64,
+) -> Result<(), std::fmt::Error> {
+    let mut counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    counter.encode_counter::<NoLabelSet, u64, u64>(&count, None)
+}
+
+fn histogram(
+    mut encoder: MetricEncoder<'_>,
+    histogram: &Histogram,
+    unit: f64,
+) -> Result<(), std::fmt::Error> {
+    let bound = |bound: Option<u64>| bound.map_or(f64::MAX, |bound| bound as f64 * unit);
+    let buckets: Vec<(f64, u64)> =
+        histogram.buckets().map(|(upper, count)| (bound(upper), count)).collect();
+    let count = buckets.iter().map(|(_, count)| count).sum();
+    encoder.encode_histogram::<NoLabelSet>(histogram.sum() as f64 * unit, count, &buckets, None)
 }
 
 /// Serves a registry until `stop` says so; answers with the address and the task.
@@ -155,6 +245,41 @@ mod tests {
         assert!(text.contains("sutler_build_info{version=\"") && text.contains("# EOF"), "{text}");
         stop.send_replace(true);
         task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_store_is_counted() {
+        use sutler_kv::{
+            engine::{Action, Engine as _, Expect, Write},
+            sqlite::{Options, Sqlite},
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("x.db");
+        let store = Sqlite::open(&database, Options::default()).unwrap();
+        for key in ["a/b/1", "a/b/2", "a/b/2"] {
+            let action = Action::Put(Bytes::from_static(b"x"));
+            let write = Write { key: key.into(), expect: Expect::Absent, action, also: Vec::new() };
+            let _ = store.write(write).await;
+        }
+        let mut registry = registry(0.0);
+        let stats = store.stats().clone();
+        registry.register_collector(Box::new(StoreMetrics { stats, database }));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            "sutler_store_writes_total 2",
+            "sutler_store_conflicts_total 1",
+            "sutler_store_commit_writes_bucket{le=\"1.0\"} 2",
+            "sutler_store_commit_writes_sum 2.0",
+            "sutler_store_commit_seconds_bucket{le=\"+Inf\"} 2",
+            "sutler_store_commit_seconds_count 2",
+            "sutler_store_compactions_total 0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        let size =
+            text.lines().find_map(|l| l.strip_prefix("sutler_store_size_bytes{file=\"log\"} "));
+        assert!(size.unwrap().parse::<u64>().unwrap() > 0, "{text}");
     }
 
     #[tokio::test]

@@ -1,9 +1,12 @@
 //! The program against a server, as people use it.
 
+#[path = "support/runs.rs"]
+mod runs;
 #[path = "cli/support.rs"]
 mod support;
 
-use support::{Running, Server, arg};
+use runs::Running;
+use support::{Server, arg};
 
 fn config_map(namespace: &str, name: &str, value: &str) -> String {
     format!(
@@ -120,7 +123,7 @@ fn a_watch_shows_changes_as_they_happen() {
     watch.until("two ");
     server.ok(&["delete", "cm", "one", "-n", "cli-watch"]);
     watch.until("one ");
-    watch.kill();
+    drop(watch);
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn wait_sees_conditions_and_says_what_is_missing() {
     let write = "sed -i 's/^status:.*/status:\\n  conditions: [{type: Ready, status: \"True\"}]/' \"$1\"; grep -q '^status:' \"$1\" || printf 'status:\\n  conditions: [{type: Ready, status: \"True\"}]\\n' >> \"$1\"";
     let run = server.edit(&["node", node, "--subresource", "status"], write);
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(waiting.end().success());
+    assert_eq!(waiting.end(), 0);
     let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}=True";
     assert!(server.ok(&["wait", "node", node, "--for", path]).contains("condition met"));
     server.ok(&["delete", "node", node]);
@@ -173,7 +176,7 @@ fn delete_waits_until_finalizers_are_done() {
         "sed -i '/finalizers:/d; /sutler.dev.test/d' \"$1\"",
     );
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(deleting.end().success());
+    assert_eq!(deleting.end(), 0);
     assert_eq!(server.run(&["get", "cm/held", "-n", "cli-delete"]).code, 1);
 
     for name in ["one", "two"] {

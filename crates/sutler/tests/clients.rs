@@ -6,6 +6,8 @@
 
 #[path = "clients/controller.rs"]
 mod controller;
+#[path = "clients/docs.rs"]
+mod docs;
 #[path = "clients/embedded.rs"]
 mod embedded;
 #[path = "clients/helm.rs"]
@@ -26,5 +28,7 @@ mod kubectl_read;
 mod kubectl_watch;
 #[path = "clients/python.rs"]
 mod python;
+#[path = "support/runs.rs"]
+mod runs;
 #[path = "clients/support.rs"]
 mod support;

@@ -14,6 +14,8 @@ mod kill;
 mod server;
 #[path = "robust/sync.rs"]
 mod sync;
+#[path = "../../sutler-kv/tests/all/trace.rs"]
+mod trace;
 #[path = "robust/watcher.rs"]
 mod watcher;
 #[path = "robust/writer.rs"]

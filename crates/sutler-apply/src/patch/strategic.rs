@@ -67,7 +67,8 @@ fn lookup<'a>(node: Option<&'a Node>, field: &str) -> Result<&'a Node, PatchErro
     }
     node.properties.get(field).map(|field| &**field).ok_or_else(|| {
         internal(format!(
-            "unable to find api field in struct  for the json field {}",
+            "unable to find api field in struct {} for the json field {}",
+            node.name.as_deref().unwrap_or_default(),
             value::quoted(field)
         ))
     })

@@ -3,7 +3,7 @@
 /// Wire type of integers and flags.
 pub(super) const VARINT: u8 = 0;
 /// Wire type of doubles.
-const FIXED64: u8 = 1;
+pub(super) const FIXED64: u8 = 1;
 /// Wire type of strings, bytes and messages.
 pub(super) const BYTES: u8 = 2;
 const GROUP: u8 = 3;

@@ -12,15 +12,43 @@ pub fn needs_cluster_ip(service: &Value) -> bool {
         && items(spec, "clusterIPs").is_empty()
 }
 
-/// Whether the server has to choose node ports for a service.
-pub fn needs_node_ports(service: &Value) -> bool {
-    let spec = get(service, "spec");
+/// The ports that nodes offer.
+const NODE_PORTS: std::ops::Range<u64> = 30_000..32_768;
+
+/// Chooses the ports on nodes that a service wants and does not name: from `seed`, which is its
+/// own, and no two the same. Two services may well get the same one, since nothing listens there.
+pub fn assign_node_ports(service: &mut Value, seed: u64) {
+    let Some(spec) = object_mut(service, "spec") else { return };
     let wanted = match text(spec, "type") {
         "NodePort" => true,
         "LoadBalancer" => get(spec, "allocateLoadBalancerNodePorts") != &Value::Bool(false),
         _ => false,
     };
-    wanted && items(spec, "ports").iter().any(|port| int(port, "nodePort") == 0)
+    let health = needs_health_port(spec) && int(spec, "healthCheckNodePort") == 0;
+    let mut taken: Vec<i64> =
+        items(spec, "ports").iter().map(|port| int(port, "nodePort")).collect();
+    taken.push(int(spec, "healthCheckNodePort"));
+    let size = NODE_PORTS.end - NODE_PORTS.start;
+    let mut candidates = (0..size)
+        .map(|step| NODE_PORTS.start + (seed % size + step) % size)
+        .filter_map(|port| i64::try_from(port).ok())
+        .filter(|port| !taken.contains(port));
+    if wanted {
+        for port in items_mut(spec, "ports").filter(|port| int(port, "nodePort") == 0) {
+            if let Some(number) = candidates.next() {
+                set(port, "nodePort", number);
+            }
+        }
+    }
+    if let Some(number) = candidates.next().filter(|_| health) {
+        set(spec, "healthCheckNodePort", number);
+    }
+}
+
+/// The addresses that a service may have.
+pub fn is_cluster_ip(ip: std::net::Ipv4Addr) -> bool {
+    let [first, second, ..] = ip.octets();
+    first == 10 && second & 0xf0 == 96
 }
 
 /// Writes the address that was chosen for a service.

@@ -1,6 +1,9 @@
 //! What an image's status says.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -18,12 +21,13 @@ use sutler_api::{
 
 use super::{Stand, Work, status_key};
 use crate::{
+    context::SPACING,
     fleet::Key,
     machine::{Error, status_difference},
 };
 
 /// The pause between two writes that only tell of progress.
-const PROGRESS: Duration = Duration::from_secs(3);
+const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Writes what is known, if it differs; what only tells of progress may have to wait for as long as
 /// is returned.
@@ -38,7 +42,8 @@ pub(super) async fn publish(
     let matters = old.phase != new.phase
         || old.available_on != new.available_on
         || old.observed_generation != new.observed_generation;
-    if !matters && let Some(wait) = work.context.too_soon(&work.uid, PROGRESS) {
+    let pause = if matters { SPACING } else { PROGRESS };
+    if let Some(wait) = work.context.too_soon(&work.uid, pause) {
         return Ok(Some(wait));
     }
     let body = json!({
@@ -81,7 +86,13 @@ fn next_status(
     let mut new = old.clone();
     let deleting = work.image.metadata.deletion_timestamp.is_some();
     if !deleting {
-        new.provider_status.clear();
+        // Where it was brought it stays, whether or not a machine there still uses it.
+        let brought = work.written_down();
+        let brought: BTreeSet<String> =
+            brought.keys().map(|provider| status_key(&work.key, provider)).collect();
+        let current = old.observed_generation == work.image.metadata.generation;
+        new.provider_status
+            .retain(|name, there| current && there.available && brought.contains(name));
         for (provider, stand) in stands {
             let name = status_key(&work.key, provider);
             let mut entry = on_provider(stand);

@@ -37,6 +37,8 @@ pub(super) enum Done {
     Wrote(Arc<VirtualMachine>),
     /// It was not as the plan supposed.
     Void,
+    /// Another record has what it wanted.
+    Refused,
     /// It is off the books.
     Gone,
 }
@@ -231,13 +233,14 @@ impl Work<'_> {
     async fn claim(&self, id: &MachineId) -> Result<Done, Error> {
         let incarnation = self.record.token().map_or(1, |token| token.incarnation);
         let provider = self.connection.key.clone();
-        if !crate::claims::claim(self.context, &provider, id, self.record).await?
-            && !broken(Rule::ExclusiveClaim)
-        {
-            return Ok(Done::Void);
-        }
         let seen = self.connection.inventory.read(|view| view.get(id).cloned());
         let created_at = seen.and_then(|seen| seen.machine.created_at);
+        let claim = crate::claims::Claim { provider: &provider, id, created_at };
+        if !crate::claims::claim(self.context, &claim, self.record).await?
+            && !broken(Rule::ExclusiveClaim)
+        {
+            return Ok(Done::Refused);
+        }
         let status = json!({
             "id": id, "incarnation": incarnation, "createdAt": created_at.map(|at| at.to_string()),
         });
@@ -441,7 +444,7 @@ impl Work<'_> {
             Api::namespaced(self.context.client.clone(), &self.record.namespace);
         let patch = Patch::Merge(body);
         let result = api.patch(&self.record.name, &PatchParams::apply(MANAGER), &patch).await;
-        written(self.context, &self.record.uid, result)
+        written(self.context, &api, &self.record.name, &self.record.uid, result).await
     }
 }
 
@@ -476,7 +479,8 @@ async fn forget(
     }});
     let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &record.namespace);
     let result = api.patch(&record.name, &PatchParams::apply(MANAGER), &Patch::Merge(body)).await;
-    Ok(written(context, &record.uid, result)?.map_or(Done::Void, |_| Done::Gone))
+    let written = written(context, &api, &record.name, &record.uid, result).await?;
+    Ok(written.map_or(Done::Void, |_| Done::Gone))
 }
 
 /// Writes a record's status.
@@ -490,25 +494,34 @@ pub(super) async fn patch_status(
     let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &namespace);
     let params = PatchParams::apply(MANAGER);
     let result = api.patch_status(&vm.name_any(), &params, &Patch::Merge(body)).await;
-    written(context, &uid, result)
+    written(context, &api, &vm.name_any(), &uid, result).await
 }
 
-/// What a write left, which is newer than any cache; none when somebody else was first.
-fn written(
+/// What a write left, which is newer than any cache; none when somebody else was first. What they
+/// wrote is read at once: a cache that lags would only lead to the same again.
+async fn written(
     context: &Context,
+    api: &Api<VirtualMachine>,
+    name: &str,
     uid: &str,
     result: Result<VirtualMachine, kube::Error>,
 ) -> Result<Option<Arc<VirtualMachine>>, Error> {
-    match result {
-        Ok(mut vm) => {
-            vm.metadata.managed_fields = None;
-            let vm = Arc::new(vm);
-            context.slot(uid, |slot| slot.written = Some(vm.clone()));
-            Ok(Some(vm))
+    let (newest, wrote) = match result {
+        Ok(vm) => (Some(vm), true),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+            (api.get_opt(name).await?.filter(|vm| vm.uid().as_deref() == Some(uid)), false)
         }
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+        Err(error) => return Err(error.into()),
+    };
+    let newest = newest.map(|mut vm| {
+        vm.metadata.managed_fields = None;
+        Arc::new(vm)
+    });
+    context.slot(uid, |slot| {
+        slot.gone = newest.is_none();
+        slot.written.clone_from(&newest);
+    });
+    Ok(newest.filter(|_| wrote))
 }
 
 /// What an error of a create means for the attempt.

@@ -20,6 +20,7 @@ use sutler_provider::{Machine, Power, Seen};
 use super::{Error, execute::patch_status};
 use crate::{
     context::{Context, Slot},
+    fleet::Key,
     operations,
     plan::{Desired, Outcome, Progress, Record, Report},
     rules::{Rule, broken},
@@ -54,9 +55,16 @@ pub(super) async fn publish(
     let uid = vm.uid().unwrap_or_default();
     let now = context.clock.now();
     let old = vm.status.clone().unwrap_or_default();
+    let provider = Key::new(
+        vm.spec.provider_ref.namespace_or(&vm.namespace().unwrap_or_default()),
+        &vm.spec.provider_ref.name,
+    );
+    let capabilities =
+        context.fleet.get(&provider).and_then(|connection| connection.capabilities());
+    let carries_token = capabilities.is_some_and(|capabilities| capabilities.token);
     let new = context.slot(&uid, |slot| {
         note_progress(slot, report.progress.as_ref(), report.ready, now);
-        next_status(vm, &old, slot, desired, report, now)
+        next_status(vm, &old, slot, desired, report, carries_token, now)
     });
     let begun = operations::begin(context, vm, report).await?;
     let mut new = new;
@@ -82,7 +90,7 @@ pub(super) async fn publish(
     let written = patch_status(context, vm, body).await?;
     let Some(fresh) = written else {
         // Somebody else was first: look again at what they wrote.
-        return Ok(Some(now + Duration::from_millis(50)));
+        return Ok(Some(now + super::AGAIN));
     };
     context.slot(&uid, |slot| {
         slot.unwritten_since = None;
@@ -110,6 +118,7 @@ fn next_status(
     slot: &Slot,
     desired: Option<&Desired>,
     report: &Report,
+    carries_token: bool,
     now: Timestamp,
 ) -> VirtualMachineStatus {
     let mut new = old.clone();
@@ -122,13 +131,20 @@ fn next_status(
             forget_machine(&mut new);
         }
         new.incarnation = Some(incarnation);
-        if let Some(Outcome::Accepted { id, task, .. }) =
-            slot.memory.attempt_of(intent.requested_at)
-        {
-            new.last_task_ref = task.as_ref().map(|task| task.0.clone());
-            if new.id.is_none() {
-                new.id = id.as_ref().map(|id| id.0.clone());
+        match slot.memory.attempt_of(intent.requested_at) {
+            Some(Outcome::Accepted { id, task, .. }) => {
+                new.last_task_ref = task.as_ref().map(|task| task.0.clone());
+                // Where machines carry no token, an ID is written by the claim on it alone.
+                if new.id.is_none() && carries_token {
+                    new.id = id.as_ref().map(|id| id.0.clone());
+                }
             }
+            // What was to become a machine never did: its ID is another's by now, or will be.
+            Some(Outcome::TaskFailed { .. }) if report.machine.is_none() && new.id.is_some() => {
+                forget_machine(&mut new);
+                new.incarnation = Some(incarnation);
+            }
+            _ => {}
         }
     }
     new.platform_name = record.as_ref().and_then(|record| record.platform_name.clone());

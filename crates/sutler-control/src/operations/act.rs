@@ -125,7 +125,7 @@ pub(crate) async fn watch(work: &Work<'_>, request: &Request) -> Result<Next, Er
     match request {
         Request::Machine(key, wish) => follow(work, key, wish).await,
         Request::Command { .. } | Request::Templates(_) => Ok(match work.memo().outcome {
-            Some(Ok(result)) => Next::End(End::Completed(result)),
+            Some(Ok(result)) => Next::End(End::Completed(Box::new(result))),
             Some(Err(failure)) => failure.into(),
             None if work.operation.spec.cancel && matches!(request, Request::Templates(_)) => {
                 Next::End(End::Cancelled("it was cancelled".to_owned()))
@@ -356,7 +356,7 @@ fn follow_image(work: &Work<'_>, image: &Key, provider: &Key) -> Next {
     match there {
         Some(there) if there.available => {
             let data = json!({ "id": there.id, "path": there.path, "provider": name });
-            Next::End(End::Completed(call::with_data(&image.name, data)))
+            Next::End(End::Completed(Box::new(call::with_data(&image.name, data))))
         }
         _ => match images::failure_on(work.context, &cached, provider) {
             Some(error) => Failure::from(error).into(),

@@ -173,7 +173,7 @@ fn ended(name: &str, output: Result<GuestOutput>) -> std::result::Result<Operati
             let message = format!("the command ended with {code}");
             let mut failure = Failure::new(ErrorKind::Failed, message);
             failure.reason = "ExitCode".to_owned();
-            failure.result = Some(OperationResult { status: None, ..result });
+            failure.result = Some(Box::new(OperationResult { status: None, ..result }));
             Err(failure)
         }
     }

@@ -179,7 +179,8 @@ fn resume(context: &Context, vm: &VirtualMachine, change: Option<&Change>) -> Op
         let own = operation.labels().get(labels::CHANGE_OF) == Some(&uid);
         let asked = change.is_some_and(|change| change.type_ == operation.spec.type_);
         // What a person asked for and has not begun is not what is under way.
-        let begun = operation.status.as_ref().is_some_and(|status| status.state.is_some());
+        let begun = operation.status.as_ref().is_some_and(|status| status.state.is_some())
+            || lock(&context.operations_index).announced(&operation.uid().unwrap_or_default());
         if own || asked && begun && !is_own(&operation) {
             let running = Running {
                 name: operation.name_any(),
@@ -405,7 +406,7 @@ pub(crate) fn completed(
         }
         _ => Vec::new(),
     };
-    End::Completed(result)
+    End::Completed(Box::new(result))
 }
 
 /// The stage that a change is in, or the one that its record stopped at.

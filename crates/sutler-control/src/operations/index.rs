@@ -20,6 +20,8 @@ pub(crate) struct Operations {
     under_way: BTreeMap<Target, BTreeSet<Key>>,
     equal: BTreeMap<Word, BTreeSet<(bool, Timestamp, String)>>,
     memos: BTreeMap<String, Memo>,
+    /// Operations whose end was written, and is not in the cache yet.
+    ended: BTreeSet<Key>,
 }
 
 /// What this process remembers of an Operation that it carries out.
@@ -60,10 +62,14 @@ impl Operations {
     pub(crate) fn put(&mut self, operation: &Operation) {
         let key = Key::new(operation.namespace().unwrap_or_default(), operation.name_any());
         self.unlink(&key);
+        if finished(operation) {
+            self.ended.remove(&key);
+        }
         let target = target(operation).filter(|_| !finished(operation));
         let word = operation.spec.idempotency_key.as_ref().map(|word| {
             let word = (key.namespace.clone(), operation.spec.type_.to_string(), word.clone());
-            let begun = operation.status.as_ref().is_some_and(|status| status.state.is_some());
+            let state = operation.status.as_ref().and_then(|status| status.state);
+            let begun = state.is_some_and(|state| state != OperationState::Pending);
             let made = operation.metadata.creation_timestamp.as_ref();
             let made = made.map_or(Timestamp::MIN, |Time(at)| *at);
             (word, (!begun, made, key.name.clone()))
@@ -81,6 +87,7 @@ impl Operations {
 
     /// Lets an Operation go.
     pub(crate) fn remove(&mut self, key: &Key) {
+        self.ended.remove(key);
         if let Some(uid) = self.unlink(key) {
             self.memos.remove(&uid);
         }
@@ -107,6 +114,18 @@ impl Operations {
         Some(entry.uid)
     }
 
+    /// Notes that the end of an Operation was written.
+    pub(crate) fn end(&mut self, key: &Key) {
+        if self.known.get(key).is_some_and(|entry| entry.target.is_some()) {
+            self.ended.insert(key.clone());
+        }
+    }
+
+    /// Whether this process has begun the Operation with this UID.
+    pub(crate) fn announced(&self, uid: &str) -> bool {
+        self.memos.get(uid).is_some_and(|memo| memo.announced)
+    }
+
     /// What this process remembers of the Operation with this UID.
     pub(crate) fn memo(&mut self, uid: &str) -> &mut Memo {
         self.memos.entry(uid.to_owned()).or_default()
@@ -120,7 +139,8 @@ impl Operations {
     /// Operations on an object that have not ended.
     pub(crate) fn under_way(&self, kind: &str, object: &Key) -> BTreeSet<Key> {
         let target = (kind.to_owned(), object.clone());
-        self.under_way.get(&target).cloned().unwrap_or_default()
+        let all = self.under_way.get(&target).into_iter().flatten();
+        all.filter(|key| !self.ended.contains(*key)).cloned().collect()
     }
 
     /// Those of them that people made.
@@ -213,7 +233,11 @@ mod tests {
         let vm = Key::new("ns", "vm");
         let under_way = |index: &Operations| index.under_way("VirtualMachine", &vm);
         assert_eq!(under_way(&index).len(), 2);
+        index.end(&Key::new("ns", "a"));
+        index.put(&operation("a", 1, Some("Running")));
+        assert_eq!(under_way(&index).len(), 1, "the cache is behind");
         index.put(&operation("a", 1, Some("Failed")));
+        assert!(index.ended.is_empty());
         assert_eq!(under_way(&index), BTreeSet::from([Key::new("ns", "b")]));
         index.remove(&Key::new("ns", "b"));
         assert!(under_way(&index).is_empty() && index.under_way.is_empty());

@@ -22,7 +22,7 @@ use sutler_api::{
 
 use crate::{
     context::Context,
-    fleet::Key,
+    fleet::{Key, lock},
     machine::{Error, status_difference},
 };
 
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum End {
     /// It is done.
-    Completed(OperationResult),
+    Completed(Box<OperationResult>),
     /// It failed.
     Failed(Failure),
     /// It was stopped, or overtaken.
@@ -45,7 +45,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) stage: Option<String>,
     /// What is known all the same.
-    pub(crate) result: Option<OperationResult>,
+    pub(crate) result: Option<Box<OperationResult>>,
 }
 
 impl Failure {
@@ -107,7 +107,7 @@ pub(crate) fn ended(
         End::Completed(result) => {
             new.percent = Some(100);
             new.stage = None;
-            new.result = Some(result);
+            new.result = Some(*result);
             (OperationState::Completed, true, "Completed".to_owned(), "it is done".to_owned())
         }
         End::Failed(failure) => {
@@ -122,7 +122,7 @@ pub(crate) fn ended(
                 )),
                 stage: failure.stage,
             });
-            new.result = failure.result;
+            new.result = failure.result.map(|result| *result);
             (OperationState::Failed, false, failure.reason, message)
         }
         End::Cancelled(message) => {
@@ -206,6 +206,7 @@ pub(crate) async fn write(
     match api.patch_status(&key.name, &params, &Patch::Merge(body)).await {
         Ok(_) => {
             if let Some(state) = new.state.filter(|_| new.finished_at.is_some()) {
+                lock(&context.operations_index).end(key);
                 context.counters.count_operation(state.as_str());
             }
             Ok(true)
@@ -230,7 +231,7 @@ mod tests {
         let mut old = OperationStatus::default();
         old.waiting = Some(Default::default());
         old.started_at = Some(Time(Timestamp::from_second(1).unwrap()));
-        let new = ended(&old, End::Completed(OperationResult::default()), Some(2), now);
+        let new = ended(&old, End::Completed(Box::default()), Some(2), now);
         assert_eq!(new.state, Some(OperationState::Completed));
         assert_eq!(new.started_at, old.started_at);
         assert_eq!(new.finished_at, Some(Time(now)));

@@ -15,6 +15,9 @@ use crate::rules::{Rule, broken};
 /// The pause between two questions after one task.
 const TASK_POLL: Duration = Duration::from_secs(2);
 
+/// The pause between two tries at something that must happen in the end.
+const PERSISTENCE: Duration = Duration::from_secs(300);
+
 /// How long an event is waited for before the machine is looked at.
 const EVENT_GRACE: Duration = Duration::from_secs(2);
 
@@ -253,6 +256,15 @@ pub(super) fn held(
     match retry(failure, digest) {
         Retry::At(at) if at <= inputs.now => None,
         Retry::At(at) => {
+            let report = Report::failed(phase, what, &failure.error, Some(at));
+            Some(Plan { step: Step::Wait(at), report })
+        }
+        // What is on its way out goes on trying: nobody will edit it any more.
+        Retry::OnChange if matches!(what, "delete" | "reap" | "disown" | "describe" | "task") => {
+            let at = later(failure.at, PERSISTENCE);
+            if at <= inputs.now {
+                return None;
+            }
             let report = Report::failed(phase, what, &failure.error, Some(at));
             Some(Plan { step: Step::Wait(at), report })
         }

@@ -1,15 +1,15 @@
 //! Which machine on the platform is the record's, and which others are its too.
 
 use jiff::Timestamp;
-use sutler_provider::{MachineId, Power, Seen};
+use sutler_provider::{Machine, Power, Seen};
 
 use super::{Platform, Record};
 use crate::rules::{Rule, broken};
 
 /// What other records claim on the same platform.
 pub trait Claims {
-    /// Whether another record than `uid` has this machine.
-    fn claimed(&self, id: &MachineId, uid: &str) -> bool;
+    /// Whether another record than `uid` has this machine: its ID, and made when it was.
+    fn claimed(&self, machine: &Machine, uid: &str) -> bool;
     /// Whether another record than `uid` matches this name better than `wanted` does: it is equal,
     /// or longer.
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool;
@@ -20,7 +20,7 @@ pub trait Claims {
 pub struct Nobody;
 
 impl Claims for Nobody {
-    fn claimed(&self, _: &MachineId, _: &str) -> bool {
+    fn claimed(&self, _: &Machine, _: &str) -> bool {
         false
     }
 
@@ -78,10 +78,14 @@ fn by_token(record: &Record, platform: &Platform<'_>) -> Search {
     search.ours = candidates.next();
     search.extras.extend(candidates);
     if search.ours.is_none() && search.ahead.is_none() {
-        // One that was made at another time has only taken over a dead machine's ID.
+        // One that was made at another time, or is called otherwise, has only taken over a dead
+        // machine's ID.
         let of_id = record.id.as_ref().and_then(|id| platform.view.get(id));
-        let lost =
-            |seen: &&Seen| seen.machine.token.is_none() && made_when(record, seen) != Some(false);
+        let named =
+            |seen: &Seen| record.platform_name.as_ref().is_none_or(|name| is_name_of(name, seen));
+        let lost = |seen: &&Seen| {
+            seen.machine.token.is_none() && made_when(record, seen).unwrap_or_else(|| named(seen))
+        };
         search.disputed = of_id.filter(lost).cloned();
     }
     search
@@ -109,9 +113,7 @@ fn by_name(
         .view
         .named(name)
         .filter(|seen| Some(&seen.machine.id) != record.id.as_ref())
-        .filter(|seen| {
-            broken(Rule::ExclusiveClaim) || !claims.claimed(&seen.machine.id, &record.uid)
-        })
+        .filter(|seen| broken(Rule::ExclusiveClaim) || !claims.claimed(&seen.machine, &record.uid))
         .filter(|seen| {
             !claims.better(&seen.machine.name, name, &record.uid)
                 && seen

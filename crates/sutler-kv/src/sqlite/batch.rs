@@ -1,5 +1,6 @@
 //! One write inside a transaction: what must hold, and the row.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, OptionalExtension as _};
@@ -8,11 +9,16 @@ use super::seals::Seals;
 use crate::crypto::KeyId;
 use crate::engine::{Action, Change, Error, Expect, Record, Version, Write};
 
+/// The versions that keys were found to have, as far as other writes of the transaction expect
+/// something of them: what is created in one namespace asks for that namespace again and again.
+pub(super) type Heads = HashMap<Arc<str>, Option<Version>>;
+
 /// Applies a write at a version; nothing is written where the answer is an error. The outer error
 /// is one of the database, after which the transaction is lost.
 pub(super) fn apply(
     connection: &Connection,
     seals: &Seals,
+    heads: &mut Heads,
     version: Version,
     write: Write,
 ) -> rusqlite::Result<Result<Arc<Change>, Error>> {
@@ -22,7 +28,14 @@ pub(super) fn apply(
         return conflict(connection, seals, key, head);
     }
     for (key, expect) in also {
-        let head = self::head(connection, &key)?;
+        let head = match heads.get(&key) {
+            Some(head) => *head,
+            None => {
+                let head = self::head(connection, &key)?;
+                heads.insert(key.clone(), head);
+                head
+            }
+        };
         if !holds(expect, head) {
             return conflict(connection, seals, key, head);
         }
@@ -43,6 +56,9 @@ pub(super) fn apply(
     connection
         .prepare_cached("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
         .execute(rusqlite::params![version, key, head, deleted, seal, stored])?;
+    if let Some(head) = heads.get_mut(&key) {
+        *head = (!deleted).then_some(version);
+    }
     let encoded = OnceLock::new();
     Ok(Ok(Arc::new(Change { version, key, value, before, deleted, encoded })))
 }

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{cm, toy, with};
-use crate::case::{Call, Case};
+use super::{cm, deployment, pod, toy, with};
+use crate::case::{Call, Case, Reply};
 use crate::suite::subject;
 
 subject!("media":
     accept_unknown, accept_any, accept_yaml, accept_list, accept_quality, accept_on_write, accept_watch, content_unknown, content_charset, content_missing, content_case, gzip_list, gzip_small, gzip_object,
-    protobuf_configmap, protobuf_namespace, protobuf_secret, protobuf_review, protobuf_broken, protobuf_update, protobuf_wrong_kind, protobuf_unknown_fields, protobuf_delete_options, protobuf_accept_custom,
+    protobuf_configmap, protobuf_namespace, protobuf_secret, protobuf_review, protobuf_broken, protobuf_update, protobuf_wrong_kind, protobuf_unknown_fields, protobuf_delete_options, protobuf_accept_custom, protobuf_accept, protobuf_accept_list, protobuf_accept_status, protobuf_there_and_back,
     json_truncated, json_trailing, json_garbage, json_bad_utf8, json_escapes, json_deep, json_deep_custom, json_big_numbers, json_comments, json_nan, json_case_of_fields, json_nulls, json_bom, json_whitespace, yaml_tabs, yaml_anchors, yaml_deep_aliases, yaml_types, yaml_multi, yaml_json, wrong_types_metadata, wrong_types_configmap, wrong_types_pod, wrong_types_deployment, query_repeated, query_encoded, query_bad_escape, long_query, header_unknown, path_traversal, double_slash,
 );
 
@@ -260,6 +260,54 @@ fn protobuf_accept_custom(c: &Case) {
     c.call(&Call::new("GET", "toy/a").accept(&format!("{PROTOBUF},application/json")))
         .is(200)
         .has("/kind", "Toy");
+}
+
+/// What can be said of an answer in protobuf without reading it.
+fn protobuf(c: &Case, reply: &Reply) {
+    let content = reply.headers.get("content-type").and_then(|value| value.to_str().ok());
+    c.note("content type", json!(content));
+    c.check(reply.bytes.starts_with(b"k8s\0"), "it begins as protobuf does");
+}
+
+fn protobuf_accept(c: &Case) {
+    c.post("cm", &with(cm("a"), "data", json!({"k": "v"}))).is(201);
+    let reply = c.call(&Call::new("GET", "cm/a").accept(PROTOBUF).quiet()).is(200);
+    protobuf(c, &reply);
+    let reply = c.call(&Call::new("POST", "cm").json(&cm("b")).accept(PROTOBUF).quiet()).is(201);
+    protobuf(c, &reply);
+    let _ =
+        c.watch_call(&Call::new("GET", "cm?watch=true&timeoutSeconds=1").accept(PROTOBUF)).is(200);
+}
+
+fn protobuf_accept_list(c: &Case) {
+    c.post("cm", &cm("a")).is(201);
+    let reply = c.call(&Call::new("GET", "cm").accept(PROTOBUF).quiet()).is(200);
+    protobuf(c, &reply);
+    c.check(reply.bytes.windows(13).any(|part| part == b"ConfigMapList"), "and says what it is");
+}
+
+fn protobuf_accept_status(c: &Case) {
+    c.call(&Call::new("GET", "cm/none").accept(PROTOBUF)).is(404);
+    c.call(&Call::new("POST", "cm").json(&cm("BAD")).accept(PROTOBUF)).is(422);
+}
+
+/// What a server writes in protobuf it reads again as the same object.
+fn protobuf_there_and_back(c: &Case) {
+    let service = json!({"metadata": {"name": "a"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80, "targetPort": "http"}]}});
+    let secret = json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "stringData": {"k": "v"}});
+    for (path, body) in [
+        ("cm", with(cm("a"), "data", json!({"k": "v", "empty": ""}))),
+        ("secret", secret),
+        ("svc", service),
+        ("pod", pod("a")),
+        ("deploy", deployment("a")),
+    ] {
+        c.post(path, &body).is(201);
+        let one = format!("{path}/a");
+        let reply = c.call(&Call::new("GET", &one).accept(PROTOBUF).quiet()).is(200);
+        c.call(&Call::new("PUT", &one).bytes(PROTOBUF, reply.bytes.clone()).quiet()).is(200);
+        c.get(&one).is(200);
+    }
 }
 
 fn both(c: &Case, content: &str, of: impl Fn(&str, &str) -> String) {

@@ -150,6 +150,8 @@ fn pretty(c: &Case) {
     c.check(pretty.bytes.windows(2).any(|w| w == b"\n "), "pretty is indented");
     c.check(!plain.bytes.windows(2).any(|w| w == b"\n "), "plain is not indented");
     c.equal(made.rv(), plain.rv());
+    let person = c.call(&Call::new("GET", "cm/a").header("user-agent", "curl/8.0")).is(200);
+    c.equal(person.bytes.len(), pretty.bytes.len());
     c.equal(plain.bytes.last(), Some(&b'\n'));
 }
 
@@ -186,7 +188,8 @@ fn root_paths(c: &Case) {
         c.get(path).is(200).has("", "ok");
     }
     c.get("/nowhere").is(404);
-    c.get("/api/v1/").is(200);
+    // Which kinds there are is compared where discovery is.
+    c.call(&Call::new("GET", "/api/v1/").quiet()).is(200).has("/kind", "APIResourceList");
     c.get("/healthz/nothing").is(404);
     for path in ["/healthz", "/livez", "/readyz"] {
         c.call(&Call::new("GET", path).anonymous()).is(200).has("", "ok");
@@ -194,6 +197,12 @@ fn root_paths(c: &Case) {
     let version = c.call(&Call::new("GET", "/version").quiet()).is(200);
     for key in ["/major", "/minor", "/gitVersion", "/platform", "/gitTreeState", "/buildDate"] {
         c.check(version.at(key).is_string(), key);
+    }
+    for key in ["/emulationMajor", "/emulationMinor"] {
+        c.note(key, version.at(key).clone());
+    }
+    for key in ["/minCompatibilityMajor", "/minCompatibilityMinor"] {
+        c.note(key, version.at(key).clone());
     }
 }
 
@@ -203,7 +212,7 @@ fn trailing_slash(c: &Case) {
     c.get("cm/a/").is(200);
     c.get("toy/").is(200);
     c.get("toy/a/").is(404);
-    c.get("/apis/apps/v1/").is(200);
+    c.call(&Call::new("GET", "/apis/apps/v1/").quiet()).is(200).has("/kind", "APIResourceList");
 }
 
 fn head_request(c: &Case) {
@@ -217,6 +226,7 @@ fn encoded_slash(c: &Case) {
     c.get("cm/a%2Fb");
     c.get("toy/a%2Fb");
     c.get("cm/a%00b");
+    c.get("/api/v1/namespaces/%zz/pods");
     c.get("/api/v1/namespaces/%2E%2E/configmaps");
 }
 

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{toy, with};
-use crate::case::{Case, Reply};
+use crate::case::{Call, Case, Reply};
 use crate::suite::subject;
 
 subject!("schema":
     defaults, defaults_nested, defaults_in_lists, defaults_and_null, pruning, pruning_nested, pruning_maps, preserved, type_errors, type_errors_nested, integer_forms, number_range, integer_range, multiple_of, string_length, string_pattern, string_unicode, enumeration, required, required_nested, array_length, array_unique, list_map_keys, list_map_duplicates, map_size, map_values,
-    nullable, int_or_string, quantity_pattern, formats_good, formats_bad, one_of, any_of, not, rule_message, rule_expression, rule_exclusive, rule_quantity, rules_skipped_after_type_error, many_errors, rules_on_update, optional_old_self, ratcheting, ratcheting_rules, embedded_resource, embedded_bad, large_numbers, float_forms, boolean_forms, empty_strings, deep_free_form, metadata_in_schema, unknown_formats, list_of_nulls, status_rules,
+    nullable, int_or_string, quantity_pattern, formats_good, formats_bad, one_of, any_of, not, rule_message, rule_expression, rule_exclusive, rule_quantity, rules_skipped_after_type_error, many_errors, rules_on_update, optional_old_self, ratcheting, ratcheting_rules, embedded_resource, embedded_bad, large_numbers, float_forms, boolean_forms, empty_strings, deep_free_form, deep_in_every_way, metadata_in_schema, unknown_formats, list_of_nulls, status_rules,
 );
 
 fn create(c: &Case, spec: Value) -> Reply {
@@ -408,6 +408,29 @@ fn deep_free_form(c: &Case) {
         deep = json!({"d": deep});
     }
     create(c, json!({"size": 1, "free": deep})).is(201);
+}
+
+/// Whatever is done to an object that is as deep as one may be, nothing breaks.
+fn deep_in_every_way(c: &Case) {
+    let mut deep = json!(1);
+    for _ in 0..480 {
+        deep = json!({"d": deep});
+    }
+    let object = toy("a", json!({"size": 1, "free": deep}));
+    let text = object.to_string();
+    c.call(&Call::new("POST", "toy").text("application/json", &text).quiet()).is(201);
+    c.call(&Call::new("GET", "toy/a").quiet()).is(200);
+    c.call(&Call::new("GET", "toy").quiet()).is(200);
+    c.call(&Call::new("GET", "toy/a").accept("application/yaml").quiet()).is(200);
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    c.call(&Call::new("GET", "toy?includeObject=Object").accept(table).quiet()).is(200);
+    let size = r#"{"spec":{"size":2}}"#;
+    c.call(&Call::new("PATCH", "toy/a").text("application/merge-patch+json", size).quiet()).is(200);
+    let op = r#"[{"op":"replace","path":"/spec/size","value":3}]"#;
+    c.call(&Call::new("PATCH", "toy/a").text("application/json-patch+json", op).quiet()).is(200);
+    let path = "toy/a?fieldManager=deep&force=true";
+    c.call(&Call::new("PATCH", path).text("application/apply-patch+yaml", &text).quiet()).is(200);
+    c.call(&Call::new("DELETE", "toy/a").quiet()).is(200);
 }
 
 fn metadata_in_schema(c: &Case) {

@@ -60,14 +60,9 @@ fn compare(subject: &Subject, form: Form) {
         .map(String::as_str)
         .collect();
     assert!(news.is_empty(), "{}", news.join("\n"));
-    let mended: Vec<&&str> =
-        known.iter().filter(|name| !differing.contains(**name) && !RACING.contains(name)).collect();
+    let mended: Vec<&&str> = known.iter().filter(|name| !differing.contains(**name)).collect();
     assert!(mended.is_empty(), "no longer different, take them off the list: {mended:?}");
 }
-
-/// Cases that differ only when a controller of ours, which the real one does not run here, is
-/// faster than the next request.
-const RACING: [&str; 2] = ["builtin/claim_protection", "table/claims"];
 
 /// The case that a report is about.
 fn name_of(report: &str) -> &str {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{DecodeError, MAX_DEPTH};
+use super::DecodeError;
 use crate::{
     node::{Node, Type},
     path::push_index,
@@ -26,9 +26,11 @@ pub(super) enum Strict {
 pub(super) fn decode(
     bytes: &[u8],
     node: Option<&Node>,
+    deepest: usize,
 ) -> Result<(Value, Vec<Strict>), DecodeError> {
     let mut reader = Reader {
         bytes,
+        deepest,
         at: 0,
         path: String::new(),
         strict: Vec::new(),
@@ -50,6 +52,8 @@ pub(super) fn decode(
 
 struct Reader<'b> {
     bytes: &'b [u8],
+    /// How many levels there may be.
+    deepest: usize,
     at: usize,
     path: String,
     strict: Vec<Strict>,
@@ -74,8 +78,14 @@ impl Reader<'_> {
 
     /// The error for the byte at hand, or for the end of the text.
     fn unexpected(&self, context: &str) -> DecodeError {
-        let Some(byte) = self.peek() else {
-            return DecodeError("unexpected end of JSON input".into());
+        // Where no blank may stand, an early end reads as one.
+        let inside = context.starts_with("in literal")
+            || context.contains("numeric literal")
+            || context.contains("escape");
+        let byte = match self.peek() {
+            Some(byte) => byte,
+            None if inside => b' ',
+            None => return DecodeError("unexpected end of JSON input".into()),
         };
         let shown = match byte {
             b'\'' => r"'\''".to_owned(),
@@ -108,7 +118,7 @@ impl Reader<'_> {
     }
 
     fn check_depth(&self, depth: usize) -> Result<(), DecodeError> {
-        match depth < MAX_DEPTH {
+        match depth < self.deepest {
             true => Ok(()),
             false => Err(self.unexpected("exceeded max depth")),
         }

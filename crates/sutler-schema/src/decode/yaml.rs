@@ -15,10 +15,20 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(DecodeError("yaml: invalid leading UTF-8 octet".into()));
     };
+    // A tab begins nothing, also where nothing follows it.
+    if text.contains('\t') && text.trim_matches([' ', '\t', '\r', '\n']).is_empty() {
+        return Err(DecodeError("yaml: found character that cannot start any token".into()));
+    }
     let mut reader = Reader {
         parser: Parser::new_from_str_with_options(
             text,
-            granit_parser::options! { emit_unresolved_aliases: true, emit_comments: false },
+            granit_parser::options! {
+                emit_unresolved_aliases: true,
+                emit_comments: false,
+                // One more than is taken, so that the refusal is the same for all.
+                flow_nesting_limit: MAX_DEPTH + 2,
+                block_nesting_limit: MAX_DEPTH + 2,
+            },
         ),
         anchors: HashMap::new(),
         path: String::new(),
@@ -70,7 +80,12 @@ impl<'t> Reader<'t> {
                     let line = error.marker().line();
                     let found = error.info();
                     let fault = fault(&found);
-                    return Err(DecodeError(format!("yaml: line {line}: {fault}")));
+                    // The scanner names no line but the later ones.
+                    let scanned = !fault.starts_with("did not find");
+                    return Err(DecodeError(match line {
+                        ..=1 if scanned => format!("yaml: {fault}"),
+                        line => format!("yaml: line {line}: {fault}"),
+                    }));
                 }
                 Some(Ok((event, span))) if is_structure(&event) => return Ok((event, span)),
                 Some(Ok(_)) => {}

@@ -142,3 +142,17 @@ async fn outlandish_numbers_are_borne() {
     let error = Sim::in_memory(settings, clock()).err().unwrap();
     assert_eq!(error.field(), Some("spec.options.work.create"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_half_way_leaves_nothing() {
+    let host = crate::HostSettings { name: "a".to_owned(), cpu: 2, memory_mib: 4096 };
+    let settings = Settings { ids: Ids::Reused, hosts: vec![host], ..Settings::default() };
+    let sim = super::sim(settings);
+    make(&sim, "web").await;
+    let before = sim.0.lock().state.clone();
+    assert_eq!(kind(sim.appear(Foreign::named("late"))), ErrorKind::Exhausted);
+    let twice = [Machine::new("a", "a", Power::On), Machine::new("a", "b", Power::On)];
+    assert_eq!(kind(sim.seed(twice)), ErrorKind::Conflict);
+    let after = sim.0.lock().state.clone();
+    assert_eq!(after, before);
+}

@@ -288,6 +288,23 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ids_of_the_dead_are_found_again_in_a_state_that_was_written_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings { ids: Ids::Reused, ..Settings::default() };
+    let (disk, read) = Disk::open_with(dir.path(), &settings, 0).unwrap();
+    let sim = Sim::start(settings.clone(), clock(), read, Some(disk));
+    for name in ["a", "b", "c"] {
+        make(&sim, name).await;
+    }
+    delete(&sim, &"vm-101".into(), "b").await.unwrap();
+    sim.0.lock().rewrite();
+    drop(sim);
+    let sim = open(dir.path(), settings);
+    assert_eq!(make(&sim, "d").await.0, "vm-101");
+    assert_eq!(make(&sim, "e").await.0, "vm-103");
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_two_states_the_newer_one_counts() {
     let dir = tempfile::tempdir().unwrap();
     let sim = open(dir.path(), Settings::default());

@@ -48,7 +48,9 @@ async fn a_list_never_lags_more_than_it_may() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_is_as_of_its_beginning() {
-    let sim = sim(slow_settings());
+    let mut settings = slow_settings();
+    settings.latency.list = Duration::from_secs(2);
+    let sim = sim(settings);
     let (listing, _) = tokio::join!(listed(&sim), sim.create(request("web")));
     assert!(listing.is_empty());
     assert_eq!(listed(&sim).await, ["web"]);

@@ -216,7 +216,10 @@ async fn guests_run_commands() {
     let begun = Instant::now();
     exec(&sim, &id, &["sleep", "5"]).await.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(5));
-    assert_eq!(kind(exec(&sim, &id, &["sleep", "61"]).await), ErrorKind::Failed);
+    let slow = exec(&sim, &id, &["sh", "-c", "touch /begun && sleep 61"]).await;
+    assert_eq!(kind(slow), ErrorKind::Failed);
+    assert_eq!(begun.elapsed(), Duration::from_secs(65));
+    assert_eq!(exec(&sim, &id, &["test", "-e", "/begun"]).await.unwrap().exit_code, 0);
     assert_eq!(kind(exec(&sim, &id, &[]).await), ErrorKind::Invalid);
     power(&sim, &id, "web", PowerOp::Off).await.unwrap();
     assert_eq!(kind(exec(&sim, &id, &["true"]).await), ErrorKind::Conflict);

@@ -161,3 +161,25 @@ async fn times_vary_by_the_seed() {
     }
     assert_eq!(seen.len(), 2, "{seen:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_boot_that_was_cut_short_brings_nothing_up() {
+    let mut settings = Settings { ids: crate::Ids::Reused, ..Settings::default() };
+    settings.work.boot = Duration::from_secs(10);
+    let sim = sim(settings);
+    let up = |sim: &Sim| !sim.machines()[0].machine.ips.is_empty();
+    let id = make(&sim, "web").await;
+    pass(5.0).await;
+    power(&sim, &id, "web", PowerOp::Off).await.unwrap();
+    power(&sim, &id, "web", PowerOp::On).await.unwrap();
+    pass(6.0).await;
+    assert!(!up(&sim));
+    // Nor the next machine that has its ID.
+    delete(&sim, &id, "web").await.unwrap();
+    assert_eq!(sim.pending(), 0);
+    assert_eq!(make(&sim, "db").await, id);
+    pass(6.0).await;
+    assert!(!up(&sim));
+    pass(5.0).await;
+    assert!(up(&sim));
+}

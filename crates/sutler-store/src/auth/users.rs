@@ -20,6 +20,8 @@ use super::{ANONYMOUS, UNAUTHENTICATED, gofmt};
 pub const SECRET_TYPE: &str = "sutler.dev/user";
 /// The only namespace in which such a Secret is a user.
 pub const NAMESPACE: &str = "sutler-system";
+/// The label of everything that belongs to a user; see [`label_value`].
+pub const LABEL: &str = "sutler.dev/user";
 /// More than anybody needs; keeps one Secret from filling the token index.
 const MAX_TOKENS: usize = 1000;
 
@@ -80,6 +82,26 @@ pub struct TokenRecord {
     pub expires: Option<DateTime<Utc>>,
 }
 
+impl TokenRecord {
+    /// Makes a token, and what is stored in its place. The generator must be fit for secrets.
+    pub fn issue(
+        rng: &mut impl RngCore,
+        now: DateTime<Utc>,
+        expires: Option<DateTime<Utc>>,
+    ) -> (Token, Self) {
+        let token = Token::generate(rng);
+        let mut id = [0u8; 4];
+        rng.fill_bytes(&mut id);
+        let record = Self { id: hex(&id), sha256: token.hash(), created: now, expires };
+        (token, record)
+    }
+
+    /// Whether it is refused by now.
+    pub fn has_expired(&self, now: DateTime<Utc>) -> bool {
+        self.expires.is_some_and(|at| at <= now)
+    }
+}
+
 impl std::fmt::Debug for TokenRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TokenRecord")
@@ -135,8 +157,8 @@ impl UserRecord {
         }
     }
 
-    /// The Secret that keeps this user.
-    pub fn to_secret(&self) -> Value {
+    /// Writes the user into a Secret, new (`{}`) or read before; the rest of it stays.
+    pub fn write_to(&self, secret: &mut Value) {
         let time = |time: &DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Secs, true);
         let tokens: Vec<Value> = self
             .tokens
@@ -153,17 +175,22 @@ impl UserRecord {
                 out
             })
             .collect();
-        json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": secret_name(&self.username), "namespace": NAMESPACE},
-            "type": SECRET_TYPE,
-            "data": {
-                "username": STANDARD.encode(&self.username),
-                "groups": STANDARD.encode(self.groups.join("\n")),
-                "tokens": STANDARD.encode(Value::Array(tokens).to_string()),
-            },
-        })
+        secret["apiVersion"] = "v1".into();
+        secret["kind"] = "Secret".into();
+        secret["type"] = SECRET_TYPE.into();
+        secret["metadata"]["name"] = secret_name(&self.username).into();
+        secret["metadata"]["namespace"] = NAMESPACE.into();
+        secret["metadata"]["labels"][LABEL] = label_value(&self.username).into();
+        secret["data"]["username"] = STANDARD.encode(&self.username).into();
+        secret["data"]["groups"] = STANDARD.encode(self.groups.join("\n")).into();
+        secret["data"]["tokens"] = STANDARD.encode(Value::Array(tokens).to_string()).into();
+    }
+
+    /// A new Secret that keeps this user.
+    pub fn to_secret(&self) -> Value {
+        let mut secret = json!({});
+        self.write_to(&mut secret);
+        secret
     }
 
     /// What a writer of this user must be allowed to do: impersonate the name and every group.
@@ -211,6 +238,17 @@ pub fn secret_name(username: &str) -> String {
         "" => format!("user.{}", &hash[..10]),
         short => format!("user-{short}.{}", &hash[..10]),
     }
+}
+
+/// The value of the label that marks what belongs to a user: the name, where labels allow it.
+pub fn label_value(username: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let ends = edge(username.chars().next()) && edge(username.chars().last());
+    if username.len() <= 63 && ends && username.chars().all(fits) {
+        return username.to_owned();
+    }
+    hex(&Sha256::digest(username))[..40].to_owned()
 }
 
 /// Lower-case hexadecimal.
@@ -332,6 +370,35 @@ mod tests {
         assert!(is_user_secret(&secret));
         assert_eq!(validate_user_secret(&secret), Vec::<String>::new());
         assert_eq!(UserRecord::from_secret(&secret).unwrap(), record());
+    }
+
+    #[test]
+    fn what_else_a_secret_holds_stays() {
+        let mut secret = json!({"metadata": {"resourceVersion": "7", "labels": {"x": "y"}}});
+        record().write_to(&mut secret);
+        assert_eq!(secret["metadata"]["resourceVersion"], "7");
+        assert_eq!(secret["metadata"]["labels"]["x"], "y");
+        assert_eq!(secret["metadata"]["labels"][LABEL], label_value("jane@example.org"));
+    }
+
+    #[test]
+    fn labels_hold_the_name_or_its_hash() {
+        assert_eq!(label_value("Jane.D"), "Jane.D");
+        for name in ["jane@x", "-jane", "jane-", &"x".repeat(64), "日本"] {
+            let value = label_value(name);
+            assert!(value.len() == 40 && value.bytes().all(|b| b.is_ascii_hexdigit()), "{value}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_issued_with_an_end() {
+        let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let (token, record) = TokenRecord::issue(&mut rng, now, None);
+        assert_eq!((record.sha256, record.created), (token.hash(), now));
+        assert!(!record.has_expired(now));
+        let (_, other) = TokenRecord::issue(&mut rng, now, Some(now));
+        assert!(other.has_expired(now) && other.id != record.id);
     }
 
     #[test]

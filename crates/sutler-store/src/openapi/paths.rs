@@ -39,19 +39,27 @@ pub(super) fn add(paths: &mut Map<String, Value>, resource: &Resource, version: 
             _ => {}
         }
     }
-    paths.insert(format!("{scoped}/{{name}}"), Value::Object(single));
-    paths.insert(scoped.clone(), Value::Object(collection));
-    if resource.status {
-        let mut status = Map::new();
-        make.put(&mut status, "get", "get", &[]);
-        make.put(&mut status, "put", "put", WRITE);
-        make.put(&mut status, "patch", "patch", PATCH);
-        paths.insert(format!("{scoped}/{{name}}/status"), Value::Object(status));
+    let mut add = |path: String, mut operations: Map<String, Value>| {
+        operations.insert("parameters".to_owned(), make.shared(&path));
+        paths.insert(path, Value::Object(operations));
+    };
+    add(format!("{scoped}/{{name}}"), single);
+    add(scoped.clone(), collection);
+    // The scale of a built-in kind is of another kind than its own.
+    let scale = resource.scale.is_some() && resource.custom().is_some();
+    for (there, subresource) in [(resource.status, "status"), (scale, "scale")] {
+        if there {
+            let mut part = Map::new();
+            make.put(&mut part, "get", "get", &[]);
+            make.put(&mut part, "put", "put", WRITE);
+            make.put(&mut part, "patch", "patch", PATCH);
+            add(format!("{scoped}/{{name}}/{subresource}"), part);
+        }
     }
     if resource.namespaced {
         let mut all = Map::new();
         make.put(&mut all, "get", "list", LIST);
-        paths.insert(format!("{root}/{}", resource.plural), Value::Object(all));
+        add(format!("{root}/{}", resource.plural), all);
     }
 }
 
@@ -104,6 +112,21 @@ impl Operations<'_> {
             operation["requestBody"] = json!({"content": {"application/json": {"schema": schema}}});
         }
         path.insert(method.to_owned(), operation);
+    }
+
+    /// What all operations of a path take: what stands in the path, and how the answer looks.
+    fn shared(&self, path: &str) -> Value {
+        let mut all = Vec::new();
+        for name in ["name", "namespace"] {
+            if path.contains(&format!("{{{name}}}")) {
+                let mut parameter = self.parameter(name);
+                parameter["in"] = "path".into();
+                parameter["required"] = true.into();
+                all.push(parameter);
+            }
+        }
+        all.push(self.parameter("pretty"));
+        Value::Array(all)
     }
 
     fn id(&self, action: &str, nth: usize) -> String {

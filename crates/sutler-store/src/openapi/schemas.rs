@@ -22,7 +22,9 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// A custom kind and its list, in the form of version 3.
 pub(super) fn add_custom(components: &mut Map<String, Value>, resource: &Resource, schema: &Value) {
-    add(components, resource, schema, "#/components/schemas/");
+    let mut schema = schema.clone();
+    to_v3(&mut schema);
+    add(components, resource, &schema, "#/components/schemas/");
 }
 
 /// A custom kind and its list, in the form of version 2.
@@ -45,21 +47,30 @@ fn add(out: &mut Map<String, Value>, resource: &Resource, schema: &Value, refs: 
     properties["kind"] = text("What this object is.");
     properties["metadata"] = reference(refs, META, "Name, namespace, labels and the like.");
     schema["x-kubernetes-group-version-kind"] = gvk(resource, &resource.kind);
-    out.insert(name.clone(), schema);
-    out.insert(
-        format!("{name}List"),
-        json!({
-            "type": "object", "required": ["items"],
-            "description": format!("A list of {}.", resource.kind),
-            "properties": {
-                "apiVersion": text("The group and version of this list's kind."),
-                "kind": text("What this list is."),
-                "metadata": reference(refs, LIST_META, "Version and continuation."),
-                "items": {"type": "array", "items": reference(refs, &name, "One object.")},
-            },
-            "x-kubernetes-group-version-kind": gvk(resource, &resource.list_kind),
-        }),
-    );
+    let mut list = json!({
+        "type": "object", "required": ["items"],
+        "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
+        "properties": {
+            "apiVersion": text("The group and version of this list's kind."),
+            "kind": text("What this list is."),
+            "metadata": reference(refs, LIST_META, "Version and continuation."),
+            "items": {"type": "array", "items": {"$ref": format!("{refs}{name}")}},
+        },
+        "x-kubernetes-group-version-kind": gvk(resource, &resource.list_kind),
+    });
+    let selectable: Vec<Value> = resource
+        .custom()
+        .into_iter()
+        .flat_map(|custom| &custom.selectable)
+        .map(|(path, _)| json!({"fieldPath": path.trim_start_matches('.')}))
+        .collect();
+    if !selectable.is_empty() {
+        for document in [&mut schema, &mut list] {
+            document["x-kubernetes-selectable-fields"] = json!(selectable);
+        }
+    }
+    out.insert(format!("{name}List"), list);
+    out.insert(name, schema);
 }
 
 fn reference(refs: &str, name: &str, description: &str) -> Value {
@@ -105,6 +116,54 @@ fn references(schema: &Value, out: &mut BTreeSet<String>) {
         }
         Value::Array(items) => items.iter().for_each(|value| references(value, out)),
         _ => {}
+    }
+}
+
+/// Writes out what a schema means: a number or a text, and the fields of any object.
+fn to_v3(schema: &mut Value) {
+    if let Some(map) = schema.as_object_mut() {
+        map.values_mut().for_each(to_v3);
+        let is = |map: &Map<String, Value>, key: &str| map.get(key) == Some(&Value::Bool(true));
+        if is(map, "x-kubernetes-int-or-string") && !map.contains_key("anyOf") {
+            map.insert("anyOf".into(), json!([{"type": "integer"}, {"type": "string"}]));
+        }
+        if is(map, "x-kubernetes-embedded-resource") {
+            let conventions = "https://git.k8s.io/community/contributors/devel/sig-architecture/\
+                               api-conventions.md";
+            let text = |words: &str, part: &str| {
+                json!({
+                    "type": "string",
+                    "description": format!("{words} More info: {conventions}#{part}"),
+                })
+            };
+            let meta = format!("Standard object's metadata. More info: {conventions}#metadata");
+            let known = [
+                (
+                    "apiVersion",
+                    text(
+                        "apiVersion defines the versioned schema of this representation of an \
+                         object.",
+                        "resources",
+                    ),
+                ),
+                (
+                    "kind",
+                    text(
+                        "kind is a string value representing the type of this object. In \
+                         CamelCase.",
+                        "types-kinds",
+                    ),
+                ),
+                ("metadata", reference("#/components/schemas/", META, &meta)),
+            ];
+            let properties = map.entry("properties").or_insert_with(|| json!({}));
+            for (key, schema) in known {
+                properties[key] = schema;
+            }
+            map.insert("required".into(), json!(["kind", "apiVersion"]));
+        }
+    } else if let Some(items) = schema.as_array_mut() {
+        items.iter_mut().for_each(to_v3);
     }
 }
 

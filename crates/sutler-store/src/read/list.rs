@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use sutler_kv::engine::{Error, Page, Range, Record, Version};
 use sutler_schema::error::FieldError;
 
-use super::select::Selection;
+use super::{
+    select::Selection,
+    token::{decode_token, inconsistent_token, just_before, token},
+};
 use crate::{
     body::Body,
     codec,
@@ -105,6 +106,12 @@ pub(crate) fn validate(query: &Query) -> Result<(), ApiError> {
     if query.flag("watch") {
         if initial && matching != Some("NotOlderThan") {
             let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            errors.push(FieldError::forbidden(field, why));
+        }
+        // A watch from the beginning is one with initial events.
+        let from_beginning = matches!(query.get("resourceVersion"), None | Some("0"));
+        if continued && !initial && matching.is_none() && from_beginning {
+            let why = "resourceVersionMatch is forbidden when continue is provided";
             errors.push(FieldError::forbidden(field, why));
         }
         if let Some(matching) = matching {
@@ -363,8 +370,7 @@ impl Reader {
             }
             At::Exact(version) => (None, Some(*version)),
             At::After { version, start } => {
-                let last = start.strip_suffix('\0').unwrap_or(start);
-                (Some(format!("{prefix}{last}")), *version)
+                (Some(format!("{prefix}{}", just_before(start))), *version)
             }
         };
         let whole_scope = !resource.namespaced || !namespace.is_empty();
@@ -440,67 +446,6 @@ impl Reader {
     }
 }
 
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-struct Token {
-    v: String,
-    rv: i64,
-    start: String,
-}
-
-fn token(prefix: &str, key: &str, version: Version) -> String {
-    encode_token(prefix, key, i64::try_from(version).unwrap_or(i64::MAX))
-}
-
-fn inconsistent_token(prefix: &str, key: &str) -> String {
-    encode_token(prefix, key, -1)
-}
-
-fn encode_token(prefix: &str, key: &str, rv: i64) -> String {
-    let start = format!("{}\0", key.strip_prefix(prefix).unwrap_or(key));
-    let token = json!({"v": "meta.k8s.io/v1", "rv": rv, "start": start});
-    URL_SAFE_NO_PAD.encode(token.to_string())
-}
-
-fn decode_token(text: &str) -> Result<(Option<Version>, String), ApiError> {
-    let bad = |why: &str| ApiError::bad_request(format!("invalid continue token: {why}"));
-    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| {
-        let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        let at = text.bytes().position(|b| !alphabet(b)).unwrap_or(text.len());
-        bad(&format!("continue key is not valid: illegal base64 data at input byte {at}"))
-    })?;
-    let value = sutler_schema::decode::json(&bytes)
-        .map_err(|e| bad(&format!("continue key is not valid: {e}")))?
-        .value;
-    let token: Token = serde_json::from_value(value)
-        .map_err(|_| bad("continue key is not valid: it cannot be read"))?;
-    if token.v != "meta.k8s.io/v1" {
-        return Err(bad(&format!(
-            "continue key is not valid: server does not recognize this encoded version {}",
-            token.v
-        )));
-    }
-    if token.rv == 0 {
-        return Err(bad(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
-        ));
-    }
-    if token.start.is_empty() {
-        return Err(bad(
-            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
-        ));
-    }
-    // The key is appended to the prefix that the path allows; it must not lead out of it.
-    let path = token.start.trim_end_matches('\0');
-    let path = path.strip_prefix('/').unwrap_or(path);
-    let clean = path.split('/').all(|p| !matches!(p, "" | "." | ".."));
-    if !clean {
-        return Err(bad(&format!("continue key is not valid: {}", token.start)));
-    }
-    let start = token.start.strip_prefix('/').map_or(token.start.clone(), str::to_owned);
-    Ok((Version::try_from(token.rv).ok(), start))
-}
-
 /// A page as `PartialObjectMetadataList` or another whole JSON document.
 pub(crate) fn list_meta(listed: &Listed) -> Value {
     let mut metadata = json!({"resourceVersion": listed.version.to_string()});
@@ -511,22 +456,4 @@ pub(crate) fn list_meta(listed: &Listed) -> Value {
         metadata["remainingItemCount"] = remaining.into();
     }
     metadata
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_survive_and_cannot_leave_their_prefix() {
-        let (version, start) = decode_token(&token("a/b/", "a/b/ns/x", 7)).unwrap();
-        assert_eq!((version, start.as_str()), (Some(7), "ns/x\0"));
-        assert_eq!(decode_token(&inconsistent_token("a/b/", "a/b/x")).unwrap().0, None);
-        for start in ["../secrets", "ns/../../x", "//x", ""] {
-            let token = json!({"v": "meta.k8s.io/v1", "rv": 1, "start": start}).to_string();
-            assert!(decode_token(&URL_SAFE_NO_PAD.encode(token)).is_err(), "{start}");
-        }
-        assert!(decode_token("%%%").is_err());
-        assert!(decode_token("e30").is_err());
-    }
 }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::{
+    accept::MetaVersion,
     object,
     registry::{Column, Flavor, Resource},
     status::ApiError,
@@ -40,25 +41,31 @@ pub(crate) fn of_object(
     include: Include,
     now: SystemTime,
     headers: bool,
+    version: MetaVersion,
 ) -> Value {
     let metadata = json!({"resourceVersion": object::meta_str(object, "resourceVersion")});
-    let rows = vec![row(resource, object, include, now)];
-    table(resource, metadata, rows, headers)
+    let rows = vec![row(resource, object, include, now, version)];
+    table(resource, metadata, rows, headers, version)
 }
 
 /// A table of the scale of an object.
-pub(crate) fn of_scale(scale: &Value, include: Include, now: SystemTime) -> Value {
+pub(crate) fn of_scale(
+    scale: &Value,
+    include: Include,
+    now: SystemTime,
+    version: MetaVersion,
+) -> Value {
     let column = |name: &str, ty: &str, description: &str| json!({"name": name, "type": ty, "format": "", "description": description, "priority": 0});
     let number = |path: &str| scale.pointer(path).and_then(Value::as_i64).unwrap_or(0);
     let age = time::parse(object::meta_str(scale, "creationTimestamp"))
         .map(|then| time::human(now.duration_since(then).unwrap_or_default()));
     let object = match include {
         Include::None => Value::Null,
-        Include::Metadata => partial(scale),
+        Include::Metadata => partial(scale, version),
         Include::Object => scale.clone(),
     };
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+        "kind": "Table", "apiVersion": version.api_version(),
         "metadata": {"resourceVersion": object::meta_str(scale, "resourceVersion")},
         "columnDefinitions": [
             column("Name", "string", NAME),
@@ -82,15 +89,22 @@ pub(crate) fn of_objects<'a>(
     objects: impl Iterator<Item = &'a Value>,
     include: Include,
     now: SystemTime,
+    version: MetaVersion,
 ) -> Value {
-    let rows = objects.map(|object| row(resource, object, include, now)).collect();
-    table(resource, metadata, rows, true)
+    let rows = objects.map(|object| row(resource, object, include, now, version)).collect();
+    table(resource, metadata, rows, true, version)
 }
 
-fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
+fn table(
+    resource: &Resource,
+    metadata: Value,
+    rows: Vec<Value>,
+    headers: bool,
+    version: MetaVersion,
+) -> Value {
     let columns = if headers { columns(resource) } else { Value::Null };
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
         "columnDefinitions": columns, "rows": rows,
     })
 }
@@ -129,7 +143,13 @@ const NAME: &str = "Name must be unique within a namespace. Is required when cre
                     idempotence and configuration definition. Cannot be updated. More info: \
                     https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
-fn row(resource: &Resource, object: &Value, include: Include, now: SystemTime) -> Value {
+fn row(
+    resource: &Resource,
+    object: &Value,
+    include: Include,
+    now: SystemTime,
+    version: MetaVersion,
+) -> Value {
     let cells: Vec<Value> = match &resource.flavor {
         Flavor::Builtin(kind) => sutler_builtin::cells(kind, object, now.into()),
         Flavor::Custom(custom) => {
@@ -141,7 +161,7 @@ fn row(resource: &Resource, object: &Value, include: Include, now: SystemTime) -
     let mut row = json!({"cells": cells});
     match include {
         Include::None => row["object"] = Value::Null,
-        Include::Metadata => row["object"] = partial(object),
+        Include::Metadata => row["object"] = partial(object, version),
         Include::Object if resource.converted => {
             row["object"] = sutler_builtin::event_to_v1(object.clone());
         }
@@ -191,17 +211,32 @@ fn text(value: &Value) -> String {
 }
 
 /// `PartialObjectMetadata` of an object.
-pub(crate) fn partial(object: &Value) -> Value {
+pub(crate) fn partial(object: &Value, version: MetaVersion) -> Value {
+    let mut metadata = object["metadata"].clone();
+    // Of a daemon set, this one stands for a field and is no annotation in truth.
+    if object["kind"] == "DaemonSet"
+        && let Some(Value::Object(annotations)) = metadata.get_mut("annotations")
+    {
+        annotations.remove("deprecated.daemonset.template.generation");
+        if annotations.is_empty() {
+            metadata.as_object_mut().map(|metadata| metadata.remove("annotations"));
+        }
+    }
     json!({
-        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-        "metadata": object["metadata"],
+        "kind": "PartialObjectMetadata", "apiVersion": version.api_version(),
+        "metadata": metadata,
     })
 }
 
 /// `PartialObjectMetadataList` of many.
-pub(crate) fn partial_list<'a>(metadata: Value, objects: impl Iterator<Item = &'a Value>) -> Value {
+pub(crate) fn partial_list<'a>(
+    metadata: Value,
+    objects: impl Iterator<Item = &'a Value>,
+    version: MetaVersion,
+) -> Value {
+    let items: Vec<Value> = objects.map(|object| partial(object, version)).collect();
     json!({
-        "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-        "metadata": metadata, "items": objects.map(partial).collect::<Vec<_>>(),
+        "kind": "PartialObjectMetadataList", "apiVersion": version.api_version(),
+        "metadata": metadata, "items": items,
     })
 }

@@ -18,7 +18,7 @@ use super::{
     table,
 };
 use crate::{
-    body::Body, codec, metrics::OpenWatch, negotiate::Form, registry::Resource, server::Inner,
+    accept::Form, body::Body, codec, metrics::OpenWatch, registry::Resource, server::Inner,
     status::ApiError, write::Ctx,
 };
 
@@ -171,6 +171,7 @@ impl Watcher {
         let page = match self.inner.engine.list(range).await {
             Ok(page) => page,
             Err(Error::Compacted { .. }) => {
+                self.inner.metrics.watch_expired();
                 return Err(ApiError::expired("The provided resource version is too old."));
             }
             Err(error) => return Err(error.into()),
@@ -200,6 +201,7 @@ impl Watcher {
             Err(Error::Compacted { asked, oldest, newest }) if asked <= newest => {
                 let message =
                     format!("too old resource version: {asked} ({})", oldest.saturating_sub(1));
+                self.inner.metrics.watch_expired();
                 return Err(ApiError::expired(message));
             }
             // A version that is not there yet: everything that comes is above it.
@@ -234,6 +236,7 @@ impl Watcher {
                     }
                 }
                 Err(broadcast::error::TryRecvError::Lagged(_)) => {
+                    self.inner.metrics.watch_behind();
                     self.phase = Phase::Replay { after: seen };
                     return Ok(());
                 }
@@ -268,7 +271,10 @@ impl Watcher {
                 self.tell(&change)?;
             }
             Woken::Change(Ok(_)) => {}
-            Woken::Change(Err(RecvError::Lagged(_))) => self.phase = Phase::Replay { after: seen },
+            Woken::Change(Err(RecvError::Lagged(_))) => {
+                self.inner.metrics.watch_behind();
+                self.phase = Phase::Replay { after: seen };
+            }
             Woken::End | Woken::Change(Err(RecvError::Closed)) => self.phase = Phase::Done,
             Woken::Bookmark => {
                 self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
@@ -339,11 +345,12 @@ impl Watcher {
         match self.form {
             Form::Plain if self.resource.converted => sutler_builtin::event_to_v1(object),
             Form::Plain => object,
-            Form::Partial => table::partial(&object),
-            Form::Table => {
+            Form::Partial(version) | Form::PartialList(version) => table::partial(&object, version),
+            Form::Table(version) => {
                 let now = self.inner.clock.now();
                 let headers = std::mem::take(&mut self.headers);
-                table::of_object(&self.resource, &object, table::Include::Metadata, now, headers)
+                let include = table::Include::Metadata;
+                table::of_object(&self.resource, &object, include, now, headers, version)
             }
         }
     }
@@ -354,18 +361,19 @@ impl Watcher {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
+        let meta = self.form.version().api_version();
         let object = match self.form {
-            Form::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+            Form::Table(_) => json!({
+                "kind": "Table", "apiVersion": meta,
                 "metadata": {"resourceVersion": version.to_string()},
                 "columnDefinitions": null,
                 "rows": [{"cells": null, "object": {
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                    "kind": "PartialObjectMetadata", "apiVersion": meta,
                     "metadata": metadata,
                 }}],
             }),
-            Form::Partial => json!({
-                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+            Form::Partial(_) | Form::PartialList(_) => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": meta,
                 "metadata": metadata,
             }),
             Form::Plain => json!({

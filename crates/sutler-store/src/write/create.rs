@@ -8,7 +8,7 @@ use sutler_apply::update::{Track, track};
 use sutler_kv::engine::{Action, Error, Expect, Record, Write};
 use sutler_schema::meta::finalizer_warnings;
 
-use super::{Ctx, Outcome, guard};
+use super::{Ctx, Outcome, Shape, guard};
 use crate::{codec, object, options::WriteOptions, registry::Resource, status::ApiError, strategy};
 
 /// How often a taken generated name is replaced by another.
@@ -24,7 +24,8 @@ pub(crate) async fn create(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     place(ctx, resource, &mut object)?;
-    if !matches!(object::meta_str(&object, "resourceVersion"), "" | "0") {
+    // What is no version at all is dropped with the rest of what the server decides.
+    if object::meta_str(&object, "resourceVersion").parse::<u64>().is_ok_and(|v| v != 0) {
         let message = "resourceVersion should not be set on objects to be created";
         return Err(ApiError::plain(StatusCode::INTERNAL_SERVER_ERROR, "", message));
     }
@@ -78,6 +79,7 @@ pub(crate) async fn insert(
         if !found.errors.is_empty() {
             return Err(ApiError::invalid(resource.gk(), &name, &found.errors));
         }
+        ctx.warn(found.warnings);
         ctx.warn(finalizer_warnings(&object["metadata"], None));
         let key = resource.key(&namespace, &name);
         let stored = codec::encode(&object)?;
@@ -85,7 +87,12 @@ pub(crate) async fn insert(
             if let Some(found) = inner.engine.get(&key).await? {
                 return Err(taken(resource, &name, Some(&found)));
             }
-            return Ok(Outcome { code: StatusCode::CREATED, object, wire: None, status: false });
+            return Ok(Outcome {
+                code: StatusCode::CREATED,
+                object,
+                wire: None,
+                shape: Shape::Object,
+            });
         }
         let write = Write {
             key: key.clone(),
@@ -102,7 +109,12 @@ pub(crate) async fn insert(
                     Some(codec::wire(&resource.type_prefix, &stored, version)?)
                 };
                 object::set_meta(&mut object, "resourceVersion", Some(version.to_string().into()));
-                return Ok(Outcome { code: StatusCode::CREATED, object, wire, status: false });
+                return Ok(Outcome {
+                    code: StatusCode::CREATED,
+                    object,
+                    wire,
+                    shape: Shape::Object,
+                });
             }
             Err(Error::Conflict { key: conflicting, found }) if conflicting != key => {
                 refreshes += 1;

@@ -7,10 +7,11 @@ use sutler_schema::error::FieldError;
 use super::Ctx;
 use crate::{
     negotiate::{self, Decoded},
+    object,
     options::WriteOptions,
     registry::Resource,
     status::{ApiError, GroupResource},
-    strategy,
+    strategy::{self, FieldValidation},
 };
 
 /// Decodes the body of a create or update into an object of `resource`, shaped by its type.
@@ -28,23 +29,78 @@ pub(crate) fn decode_body(
         };
         unrecognized(resource, &format!("{prefix}{}", error.message), body)
     };
-    let Decoded { mut value, findings } =
-        negotiate::decode_object(ctx.headers, body).map_err(|error| match error.code {
-            400 => unrecognized(&error),
-            _ => error,
-        })?;
+    let decoded = match (media.as_str(), resource.builtin()) {
+        ("application/vnd.kubernetes.protobuf", Some(kind)) => from_protobuf(resource, kind, body),
+        // Where the stored form is another one, the sent form is what is judged.
+        (media, Some(kind)) if negotiate::is_json(media) => {
+            let read = match resource.converted {
+                true => negotiate::from_json_of(&kind.node(), body),
+                false => negotiate::from_json_of(&resource.node, body),
+            };
+            read.map_err(|error| unread(resource, error, unrecognized))
+        }
+        _ => negotiate::decode_object(ctx.headers, body)
+            .map_err(|error| unread(resource, error, unrecognized)),
+    };
+    let Decoded { mut value, findings, unknown_told } = decoded?;
     // A built-in kind's body that says nothing says nothing wrong.
     if value.is_null() && resource.builtin().is_some() {
         value = Value::Object(serde_json::Map::new());
     }
-    check_type(ctx, resource, &mut value, body)?;
-    shape(ctx, resource, options, &mut value, findings).map_err(|error| {
+    check_type(ctx, resource, options, &mut value, body)?;
+    let anew = resets_owners(&value);
+    shape_told(ctx, resource, options, &mut value, findings, unknown_told).map_err(|error| {
         if error.code == 400 && !error.message.contains(" cannot be handled as a ") {
             return handled_as(resource, &resource.version, &resource.kind, &error.message);
         }
         error
     })?;
+    if anew && resource.builtin().is_some() {
+        object::set_meta(&mut value, "managedFields", Some(Value::Array(Vec::new())));
+    }
     Ok(if resource.converted { sutler_builtin::event_from_v1(value) } else { value })
+}
+
+/// Whether owners are to be forgotten: an empty list says so, and is lost with other empty values.
+fn resets_owners(value: &Value) -> bool {
+    let given = value.pointer("/metadata/managedFields").and_then(Value::as_array);
+    given.is_some_and(Vec::is_empty)
+}
+
+/// What is said of a body that cannot be read.
+fn unread(
+    resource: &Resource,
+    error: ApiError,
+    unrecognized: impl Fn(&ApiError) -> ApiError,
+) -> ApiError {
+    if error.code != 400 {
+        return error;
+    }
+    // A number beyond all bounds is found when the rest has been understood.
+    if error.message.starts_with("json: cannot unmarshal number") {
+        return handled_as(resource, &resource.version, &resource.kind, &error.message);
+    }
+    unrecognized(&error)
+}
+
+fn from_protobuf(
+    resource: &Resource,
+    kind: &sutler_builtin::Kind,
+    body: &[u8],
+) -> Result<Decoded, ApiError> {
+    use sutler_builtin::ProtobufError;
+    let last = |api_version: &str| api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    match sutler_builtin::decode_protobuf(body, Some(kind)) {
+        Ok(value) => Ok(Decoded { value, findings: Vec::new(), unknown_told: false }),
+        Err(ProtobufError::UnknownKind { api_version, kind }) => {
+            let why = not_registered(&api_version, &kind);
+            Err(handled_as(resource, &last(&api_version), &kind, &why))
+        }
+        Err(ProtobufError::Unfit { api_version, kind, why }) => {
+            Err(handled_as(resource, &last(&api_version), &kind, &why))
+        }
+        Err(error) => Err(unrecognized(resource, &error.to_string(), body)),
+    }
 }
 
 /// Shapes an object and judges what did not fit.
@@ -53,9 +109,22 @@ pub(crate) fn shape(
     resource: &Resource,
     options: &WriteOptions,
     value: &mut Value,
-    mut findings: Vec<String>,
+    findings: Vec<String>,
 ) -> Result<(), ApiError> {
-    findings.extend(strategy::shape(resource, value)?);
+    shape_told(ctx, resource, options, value, findings, false)
+}
+
+/// As [`shape`], where `told` says that the unknown fields are among the findings already.
+fn shape_told(
+    ctx: &Ctx<'_>,
+    resource: &Resource,
+    options: &WriteOptions,
+    value: &mut Value,
+    mut findings: Vec<String>,
+    told: bool,
+) -> Result<(), ApiError> {
+    let unknown = strategy::shape(resource, value, !told)?;
+    findings.extend(unknown);
     let mut warnings = Vec::new();
     strategy::judge(options.validation, findings, &mut warnings)?;
     ctx.warn(warnings);
@@ -67,19 +136,16 @@ pub(crate) fn shape(
 fn check_type(
     ctx: &Ctx<'_>,
     resource: &Resource,
+    options: &WriteOptions,
     value: &mut Value,
     body: &[u8],
 ) -> Result<(), ApiError> {
     let unrecognized = |why: &str| Err(unrecognized(resource, why, body));
-    let Some(map) = value.as_object_mut() else {
-        let why = format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value \
-             of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-             \"json:\\\"kind,omitempty\\\"\" }}",
-            json_type(value),
-        );
-        return unrecognized(&why);
-    };
+    if value.is_null() {
+        return unrecognized("Object 'Kind' is missing in 'null'");
+    }
+    let untyped = no_type(value);
+    let Some(map) = value.as_object_mut() else { return unrecognized(&untyped) };
     for key in ["apiVersion", "kind"] {
         if let Some(other) = map.get(key).filter(|v| !v.is_string() && !v.is_null()) {
             return unrecognized(&format!(
@@ -100,13 +166,15 @@ fn check_type(
             return unrecognized(&format!("Object 'Kind' is missing in '{json}'"));
         }
         if api_version != resource.api_version {
+            warn_of_other_version(ctx, resource, options, map);
             return Err(ApiError::bad_request(format!(
                 "the API version in the data ({api_version}) does not match the expected API \
                  version ({})",
                 resource.api_version
             )));
         }
-        if kind != resource.kind {
+        // An update is told that later, after what its version says.
+        if kind != resource.kind && ctx.info.verb == "create" {
             let name = map.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str);
             return Err(wrong_kind(resource, &kind, name.unwrap_or_default()));
         }
@@ -124,6 +192,31 @@ fn check_type(
     Ok(())
 }
 
+/// What is said of a body that is no object, and so has no type.
+pub(crate) fn no_type(value: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of \
+         type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+         \"json:\\\"kind,omitempty\\\"\" }}",
+        json_type(value),
+    )
+}
+
+/// A version that is not served has no schema, and so no field but those of every object.
+pub(crate) fn warn_of_other_version(
+    ctx: &Ctx<'_>,
+    resource: &Resource,
+    options: &WriteOptions,
+    map: &serde_json::Map<String, Value>,
+) {
+    let version = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    if options.validation == FieldValidation::Warn && group == resource.group {
+        let known = |key: &&String| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata");
+        ctx.warn(map.keys().filter(known).map(|key| format!("unknown field {key:?}")));
+    }
+}
+
 /// A custom kind that was sent to the address of another.
 pub(crate) fn wrong_kind(resource: &Resource, kind: &str, name: &str) -> ApiError {
     let error = FieldError::invalid("kind", kind, format!("must be {}", resource.kind));
@@ -138,25 +231,36 @@ pub(crate) fn mismatch(
     api_version: &str,
     kind: &str,
 ) -> ApiError {
+    let wanted = (go_package(&resource.group), resource.kind.as_str());
+    let why = why_another(ctx, wanted, api_version, kind);
+    handled_as(resource, api_version.rsplit('/').next().unwrap_or_default(), kind, &why)
+}
+
+/// Why a built-in kind is none that is wanted, which has a Go package and a name.
+pub(crate) fn why_another(
+    ctx: &Ctx<'_>,
+    (package, wanted): (&str, &str),
+    api_version: &str,
+    kind: &str,
+) -> String {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let single = kind.strip_suffix("List").unwrap_or(kind);
     let known =
         ctx.inner.registry.find_kind(api_version, single).is_some_and(|r| r.builtin().is_some())
             || (api_version == "v1" && kind == "List");
-    let why = if known {
-        let package = |group: &str| match group {
-            "" | "events.k8s.io" => "core".to_owned(),
-            group => group.split('.').next().unwrap_or_default().to_owned(),
-        };
-        format!(
-            "converting ({version}.{kind}) to ({}.{}): unknown conversion",
-            package(&resource.group),
-            resource.kind
-        )
+    if known {
+        format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion")
     } else {
         not_registered(api_version, kind)
-    };
-    handled_as(resource, version, kind, &why)
+    }
+}
+
+/// Where the real server keeps the types of a group.
+pub(crate) fn go_package(group: &str) -> &str {
+    match group {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    }
 }
 
 /// What is said of a kind that nobody knows.

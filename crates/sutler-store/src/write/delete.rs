@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use sutler_kv::engine::{Action, Error, Expect, Record, Write};
 use sutler_schema::error::{FieldError, FieldErrorKind};
 
-use super::{Ctx, Outcome, decode::not_registered, guard};
+use super::{
+    Ctx, Outcome, Shape,
+    decode::{no_type, not_registered},
+    guard,
+};
 use crate::{
     codec, negotiate, object,
     options::dry_run,
@@ -61,6 +65,9 @@ impl DeleteOptions {
             };
             negotiate::decode_object(ctx.headers, body).map_err(read)?.value
         };
+        if !given.is_object() && !given.is_null() {
+            return Err(ApiError::bad_request(no_type(&given)));
+        }
         Self::of(&given)
     }
 
@@ -218,7 +225,7 @@ async fn attempt(
 }
 
 fn answer(code: StatusCode, object: Value) -> Outcome {
-    Outcome { code, object, wire: None, status: false }
+    Outcome { code, object, wire: None, shape: Shape::Object }
 }
 
 fn success(resource: &Resource, old: &Value) -> Outcome {
@@ -360,5 +367,5 @@ pub(crate) async fn delete_collection(
             }
         }
     }
-    Ok(Outcome { code: StatusCode::OK, object, wire: None, status: true })
+    Ok(Outcome { code: StatusCode::OK, object, wire: None, shape: Shape::List })
 }

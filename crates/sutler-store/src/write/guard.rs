@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use sutler_schema::error::FieldError;
 
 use super::Ctx;
 use crate::{
@@ -26,9 +27,8 @@ pub(crate) async fn before_create(
     resource: &Resource,
     object: &mut Value,
 ) -> Result<(), ApiError> {
-    if resource.is("", "services") && sutler_builtin::needs_cluster_ip(object) {
-        let ip = cluster_ip(object::uid(object));
-        sutler_builtin::assign_cluster_ip(object, &ip);
+    if resource.is("", "services") {
+        give_out(resource, object)?;
     }
     grants(ctx, resource, object, None).await
 }
@@ -41,7 +41,14 @@ pub(crate) async fn before_update(
     new: &mut Value,
     old: &Value,
 ) -> Result<(), ApiError> {
-    if subresource.is_empty() { grants(ctx, resource, new, Some(old)).await } else { Ok(()) }
+    if !subresource.is_empty() {
+        return Ok(());
+    }
+    if resource.is("", "services") {
+        let seed = seed(object::uid(new));
+        sutler_builtin::assign_node_ports(new, seed);
+    }
+    grants(ctx, resource, new, Some(old)).await
 }
 
 /// Checks an object that is about to be deleted.
@@ -185,6 +192,33 @@ async fn check_grant(
         }
         refusal @ Refusal::UnknownRoleKind(_) => ApiError::internal(refusal),
     })
+}
+
+/// Gives a service the address and the ports that it does not name itself.
+fn give_out(resource: &Resource, service: &mut Value) -> Result<(), ApiError> {
+    if sutler_builtin::needs_cluster_ip(service) {
+        let ip = cluster_ip(object::uid(service));
+        sutler_builtin::assign_cluster_ip(service, &ip);
+    } else if let Some(ip) = service.pointer("/spec/clusterIP").and_then(Value::as_str)
+        && let Ok(address) = ip.parse()
+        && !sutler_builtin::is_cluster_ip(address)
+    {
+        let why = format!(
+            "failed to allocate IP {ip}: the provided network does not match the current range"
+        );
+        let error = FieldError::invalid("spec.clusterIPs", serde_json::json!([ip]), why);
+        return Err(ApiError::invalid(resource.gk(), object::name(service), &[error]));
+    }
+    let seed = seed(object::uid(service));
+    sutler_builtin::assign_node_ports(service, seed);
+    Ok(())
+}
+
+/// A number that is the same for an object whenever it is asked for.
+fn seed(uid: &str) -> u64 {
+    use sha2::Digest;
+    let digest = sha2::Sha256::digest(uid.as_bytes());
+    digest.iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
 }
 
 /// An address for a service. Nothing routes it here; clients expect the field to be set.

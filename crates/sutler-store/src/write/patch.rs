@@ -8,7 +8,7 @@ use sutler_schema::error::FieldError;
 
 use super::{
     Ctx, Outcome,
-    decode::{not_registered, wrong_kind},
+    decode::{go_package, not_registered, warn_of_other_version, why_another, wrong_kind},
     update::{Change, Next, run, undeterminable},
 };
 use crate::{
@@ -46,11 +46,16 @@ pub(crate) async fn patch(
     if apply {
         return apply_patch(ctx, resource, body, &options).await;
     }
-    let Decoded { value: patch, findings } =
+    let Decoded { value: patch, mut findings, .. } =
         negotiate::from_json(body).map_err(|e| match kind {
             PatchKind::Strategic => e,
             _ => ApiError::bad_request(format!("error decoding patch: {}", e.message)),
         })?;
+    if kind == PatchKind::Json {
+        for finding in &mut findings {
+            finding.insert_str(0, "json patch ");
+        }
+    }
     let info = ctx.info;
     let change = Change {
         resource,
@@ -65,10 +70,14 @@ pub(crate) async fn patch(
     run(ctx, &change, &mut |current| {
         let current = current.ok_or_else(|| ApiError::not_found(resource.gr(), &info.name))?;
         let mut new = patched(kind, resource, current, &patch)?;
-        check_names(ctx, resource, &mut new)?;
+        check_names(ctx, resource, &options, &mut new)?;
         let sent = new.clone();
-        super::shape(ctx, resource, &options, &mut new, findings.clone())
-            .map_err(|error| unfit(&sent, error))?;
+        super::shape(ctx, resource, &options, &mut new, findings.clone()).map_err(
+            |error| match (kind, resource.builtin()) {
+                (PatchKind::Strategic, Some(kind)) => unfit_strategic(kind, &patch, &sent, error),
+                _ => unfit(&sent, error),
+            },
+        )?;
         let new = if resource.converted { sutler_builtin::event_from_v1(new) } else { new };
         Ok(Next::Tracked(new))
     })
@@ -144,20 +153,48 @@ pub(super) fn refusal(error: &patch::PatchError) -> ApiError {
 }
 
 /// What a patch makes of an object does not fit its type.
-fn unfit(patched: &Value, error: ApiError) -> ApiError {
+pub(super) fn unfit(patched: &Value, error: ApiError) -> ApiError {
     if error.code != 400 {
         return error;
     }
+    unfit_as(patched.to_string().into(), error)
+}
+
+fn unfit_as(shown: Value, error: ApiError) -> ApiError {
     let why = match error.message.split_once(" cannot be handled as a ") {
         Some((_, rest)) => rest.split_once(": ").map_or(rest, |(_, why)| why).to_owned(),
         None => error.message,
     };
-    let error = FieldError::invalid("patch", patched.to_string(), why);
+    let error = FieldError::invalid("patch", shown, why);
     ApiError::invalid(GroupResource { group: "", resource: "" }, "", &[error])
 }
 
+/// As [`unfit`] for a strategic merge, where the patch is shown instead of the object.
+fn unfit_strategic(
+    kind: &sutler_builtin::Kind,
+    patch: &Value,
+    patched: &Value,
+    error: ApiError,
+) -> ApiError {
+    if error.code != 400 {
+        return error;
+    }
+    let why = sutler_builtin::misfit(kind, patched);
+    let error = match why {
+        Some(why) => ApiError::bad_request(why),
+        None => error,
+    };
+    let shown = Value::String(strategy::go_value(patch));
+    unfit_as(shown, error)
+}
+
 /// A patch cannot turn an object into another one, nor into one of another kind.
-fn check_names(ctx: &Ctx<'_>, resource: &Resource, new: &mut Value) -> Result<(), ApiError> {
+fn check_names(
+    ctx: &Ctx<'_>,
+    resource: &Resource,
+    options: &WriteOptions,
+    new: &mut Value,
+) -> Result<(), ApiError> {
     let info = ctx.info;
     if let (true, Some(map)) = (resource.builtin().is_some(), new.as_object_mut()) {
         for (key, own) in [("apiVersion", &resource.api_version), ("kind", &resource.kind)] {
@@ -173,9 +210,32 @@ fn check_names(ctx: &Ctx<'_>, resource: &Resource, new: &mut Value) -> Result<()
         if api_version == resource.api_version && kind != resource.kind {
             return Err(wrong_kind(resource, kind, object::name(new)));
         }
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        if api_version != resource.api_version && group == resource.group {
+            if let Some(map) = new.as_object() {
+                warn_of_other_version(ctx, resource, options, map);
+            }
+            let why = format!("must be {}", resource.api_version);
+            let error = FieldError::invalid("apiVersion", api_version, why);
+            return Err(ApiError::invalid(resource.gk(), object::name(new), &[error]));
+        }
     }
     if api_version != resource.api_version || kind != resource.kind {
-        let why = not_registered(api_version, kind);
+        let why = match ctx.inner.registry.find_kind(api_version, kind).and_then(|r| r.builtin()) {
+            Some(other) => sutler_builtin::decode(other, new.clone()).map_or_else(
+                |error| error.to_string(),
+                |_| {
+                    let wanted = (go_package(&resource.group), resource.kind.as_str());
+                    why_another(ctx, wanted, api_version, kind)
+                },
+            ),
+            None => not_registered(api_version, kind),
+        };
+        return Err(unfit(new, ApiError::bad_request(why)));
+    }
+    if let (true, Some(meta)) = (resource.custom().is_some(), new.get("metadata"))
+        && let Err(why) = sutler_schema::object_meta::coerce(meta, "metadata", &mut Vec::new())
+    {
         return Err(unfit(new, ApiError::bad_request(why)));
     }
     match object::name(new) {
@@ -210,7 +270,7 @@ async fn apply_patch(
     options: &WriteOptions,
 ) -> Result<Outcome, ApiError> {
     let info = ctx.info;
-    let Decoded { value: mut config, findings } = negotiate::from_yaml(body).map_err(|e| {
+    let Decoded { value: mut config, findings, .. } = negotiate::from_yaml(body).map_err(|e| {
         let why = format!("error decoding YAML: error converting YAML to JSON: {}", e.message);
         ApiError::bad_request(why)
     })?;

@@ -12,7 +12,8 @@ use sutler_apply::{
 use sutler_schema::error::FieldError;
 
 use super::{
-    Ctx, Outcome,
+    Ctx, Outcome, Shape,
+    decode::{no_type, why_another},
     update::{Change, Next, run},
 };
 use crate::{
@@ -56,7 +57,10 @@ pub(crate) async fn write(
     let kind = if apply { OptionsKind::Patch { apply: true } } else { kind };
     let options = WriteOptions::parse(kind, ctx.query, ctx.headers)?;
     let sent = match (patching, content_type.as_str()) {
-        (false, _) => negotiate::decode_object(ctx.headers, body)?.value,
+        (false, _) => {
+            let sent = negotiate::decode_object(ctx.headers, body)?.value;
+            whole(ctx, resource, sent)?
+        }
         (true, "application/apply-patch+yaml") => negotiate::from_yaml(body)?.value,
         (true, _) => negotiate::from_json(body)?.value,
     };
@@ -69,7 +73,7 @@ pub(crate) async fn write(
         options: &options,
         create: false,
         binding_version: !patching && !object::meta_str(&sent, "resourceVersion").is_empty(),
-        binding_uid: false,
+        binding_uid: !patching,
     };
     let now = ctx.inner.timestamp();
     let write = ScaleWrite { resource, scale, options: &options, now: &now };
@@ -86,16 +90,18 @@ pub(crate) async fn write(
                     _ => patch::check_merge(&sent).map(|()| patch::merge(&mut wanted, &sent)),
                 }
                 .map_err(|e| super::patch::refusal(&e))?;
+                let wanted = typed(wanted.clone())
+                    .map_err(|why| super::patch::unfit(&wanted, ApiError::bad_request(why)))?;
                 write.tracked(&view, wanted)
             }
         };
-        check(&wanted, &info.name)?;
+        check(ctx, resource, &wanted)?;
         write.parent(current, &wanted).map(Next::Owned)
     })
     .await?;
     outcome.object = view(resource, scale, &outcome.object);
     outcome.wire = None;
-    outcome.status = true;
+    outcome.shape = Shape::Other;
     Ok(outcome)
 }
 
@@ -191,35 +197,63 @@ fn paths(resource: &Resource) -> Result<&Scale, ApiError> {
     resource.scale.as_ref().ok_or_else(|| ApiError::internal("no scale subresource"))
 }
 
-fn check(scale: &Value, name: &str) -> Result<(), ApiError> {
+/// A scale as its type has it: what is empty is left out, and a number is a number.
+fn typed(scale: Value) -> Result<Value, String> {
+    let Some(kind) = scale_kind() else { return Ok(scale) };
+    sutler_builtin::decode(kind, scale).map_err(|error| error.to_string())
+}
+
+/// A scale that was sent whole.
+fn whole(ctx: &Ctx<'_>, resource: &Resource, mut sent: Value) -> Result<Value, ApiError> {
+    let Some(map) = sent.as_object_mut() else {
+        return Err(ApiError::bad_request(no_type(&sent)));
+    };
+    for (key, own) in [("apiVersion", "autoscaling/v1"), ("kind", "Scale")] {
+        map.entry(key).or_insert_with(|| own.into());
+    }
+    let text = |key: &str| sent[key].as_str().unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if (api_version, kind) != ("autoscaling/v1", "Scale") {
+        return Err(ApiError::bad_request(match resource.custom() {
+            Some(_) => {
+                "no kind is registered for the type v1.Scale in scheme \"sutler\"".to_owned()
+            }
+            None => format!(
+                "{kind} in version {:?} cannot be handled as a Scale: {}",
+                api_version.rsplit('/').next().unwrap_or_default(),
+                why_another(ctx, ("autoscaling", "Scale"), api_version, kind)
+            ),
+        }));
+    }
+    typed(sent).map_err(|why| {
+        let message = format!("Scale in version \"v1\" cannot be handled as a Scale: {why}");
+        ApiError::bad_request(message)
+    })
+}
+
+fn check(ctx: &Ctx<'_>, resource: &Resource, scale: &Value) -> Result<(), ApiError> {
+    let name = ctx.info.name.as_str();
     let own = object::name(scale);
     if !own.is_empty() && own != name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({own}) does not match the name on the URL ({name})"
         )));
     }
-    let mut errors = Vec::new();
-    match scale.pointer("/spec/replicas") {
-        None => {}
-        Some(replicas) => match replicas.as_i64() {
-            Some(n) if n < 0 => errors.push(FieldError::invalid(
-                "spec.replicas",
-                n,
-                "must be greater than or equal to 0",
-            )),
-            Some(_) => {}
-            None => {
-                return Err(ApiError::bad_request(
-                    "spec.replicas must be a whole number".to_owned(),
-                ));
-            }
-        },
+    let namespace = object::namespace(scale);
+    if resource.namespaced && !namespace.is_empty() && namespace != ctx.info.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
-    if errors.is_empty() {
+    // Custom kinds judge the number where they keep it.
+    let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas >= 0 || resource.custom().is_some() {
         return Ok(());
     }
+    let why = "must be greater than or equal to 0";
+    let error = FieldError::invalid("spec.replicas", replicas, why);
     let gk = GroupResource { group: "autoscaling", resource: "Scale" };
-    Err(ApiError::invalid(gk, name, &errors))
+    Err(ApiError::invalid(gk, name, &[error]))
 }
 
 fn view(resource: &Resource, scale: &Scale, object: &Value) -> Value {

@@ -8,7 +8,7 @@ use sutler_apply::update::{Track, is_noop_besides_timestamps, track};
 use sutler_kv::engine::{Action, Error, Expect, Record, Write};
 use sutler_schema::meta::finalizer_warnings;
 
-use super::{Ctx, Outcome, create, guard};
+use super::{Ctx, Outcome, Shape, create, decode::wrong_kind, guard};
 use crate::{
     auth::rbac::{Attributes, forbidden_cause},
     codec, object,
@@ -74,6 +74,10 @@ pub(crate) async fn update(
                 detail: "must be specified for an update".into(),
             };
             return Err(ApiError::invalid(resource.gr(), &info.name, &[error]));
+        }
+        let kind = new["kind"].as_str().unwrap_or_default();
+        if resource.custom().is_some() && kind != resource.kind {
+            return Err(wrong_kind(resource, kind, &info.name));
         }
         Ok(Next::Tracked(new.clone()))
     })
@@ -219,7 +223,12 @@ async fn attempt(
                 Some(codec::wire(&resource.type_prefix, &stored, version)?)
             };
             object::set_meta(&mut new, "resourceVersion", Some(version.to_string().into()));
-            Ok(Attempt::Done(Outcome { code: StatusCode::OK, object: new, wire, status: false }))
+            Ok(Attempt::Done(Outcome {
+                code: StatusCode::OK,
+                object: new,
+                wire,
+                shape: Shape::Object,
+            }))
         }
         Err(Error::Conflict { .. }) if change.binding_version => {
             Err(ApiError::modified(resource.gr(), name))

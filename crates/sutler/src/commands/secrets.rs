@@ -8,12 +8,20 @@ use sutler_kv::{
     sqlite::{Options, Sqlite},
 };
 
-use crate::{client::errors::chain, error::Error, serve::DataDir, ui::Ui};
+use crate::{
+    client::errors::chain,
+    error::Error,
+    serve::{DataDir, KEY_VARIABLE},
+    ui::Ui,
+};
 
 /// What to do with the keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretsCommand {
     /// Encrypt all stored Secrets anew, with a new key
+    ///
+    /// Where the keys are in $SUTLER_SECRETS_KEY, which nobody but you can change, this takes two
+    /// runs: the first prints the keys to put there, the second uses the newest of them.
     RotateKey {
         /// The data folder of a server that is stopped
         #[arg(long, value_name = "FOLDER", default_value = ".sutler")]
@@ -28,6 +36,23 @@ pub(crate) enum SecretsCommand {
 pub(crate) fn run(command: &SecretsCommand, ui: &Ui) -> Result<(), Error> {
     let SecretsCommand::RotateKey { data_dir, secrets_key_file } = command;
     let data = DataDir::new(data_dir);
+    if let (None, Ok(text)) = (secrets_key_file, std::env::var(KEY_VARIABLE)) {
+        return match rotate_given(&data.database(), &text)? {
+            Given::Next(keys) => {
+                ui.note(&format!(
+                    "nothing has changed yet: set ${KEY_VARIABLE} to this and run it again"
+                ));
+                Ok(ui.line(&keys)?)
+            }
+            Given::Done(key) => {
+                ui.note(&format!(
+                    "{} is encrypted with the newest key; ${KEY_VARIABLE} needs no other:",
+                    data_dir.display()
+                ));
+                Ok(ui.line(&key)?)
+            }
+        };
+    }
     let keys = secrets_key_file.clone().unwrap_or_else(|| data.keys());
     rotate(&data.database(), &keys)?;
     ui.note(&format!("{} is encrypted with a new key, in {}", data_dir.display(), keys.display()));
@@ -37,20 +62,53 @@ pub(crate) fn run(command: &SecretsCommand, ui: &Ui) -> Result<(), Error> {
 /// Makes a new key, seals everything with it and forgets the old one. Cut off at any point, the
 /// file still opens the store, and doing it again ends it.
 fn rotate(database: &Path, keys: &Path) -> Result<(), Error> {
-    let failed = |what: &Path, error: &(dyn std::error::Error + 'static)| {
-        Error::Failed(format!("{}: {}", what.display(), chain(error)))
-    };
-    if !database.exists() {
-        return Err(Error::Failed(format!(
-            "{} is not there: name the data folder of a server with --data-dir",
-            database.display()
-        )));
-    }
+    exists(database)?;
     let keyring = Keyring::load(keys).map_err(|e| failed(keys, &e))?;
-    let options = Options { keyring: Some(keyring), ..Options::default() };
-    let store = Sqlite::open(database, options).map_err(|e| failed(database, &e))?;
+    let store = open(database, keyring)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(store.rotate(keys)).map_err(|e| failed(database, &e))
+}
+
+/// What came of a rotation with keys that are kept elsewhere; the text is for there.
+#[derive(Debug)]
+enum Given {
+    /// A key is needed that is kept there first: were it only here, a crash could lose it.
+    Next(String),
+    /// Everything is sealed with the newest key.
+    Done(String),
+}
+
+/// With one key, makes another; with more, seals everything with the newest.
+fn rotate_given(database: &Path, text: &str) -> Result<Given, Error> {
+    exists(database)?;
+    let keyring = Keyring::parse(text)
+        .map_err(|e| Error::Failed(format!("${KEY_VARIABLE}: {}", chain(&e))))?;
+    let store = open(database, keyring.clone())?;
+    if keyring.ids().count() == 1 {
+        return Ok(Given::Next(keyring.with_new_key().to_text(',').to_string()));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(store.reseal(keyring.clone())).map_err(|e| failed(database, &e))?;
+    Ok(Given::Done(keyring.newest_only().to_text(',').to_string()))
+}
+
+fn exists(database: &Path) -> Result<(), Error> {
+    if database.exists() {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "{} is not there: name the data folder of a server with --data-dir",
+        database.display()
+    )))
+}
+
+fn open(database: &Path, keyring: Keyring) -> Result<Sqlite, Error> {
+    let options = Options { keyring: Some(keyring), ..Options::default() };
+    Sqlite::open(database, options).map_err(|e| failed(database, &e))
+}
+
+fn failed(what: &Path, error: &(dyn std::error::Error + 'static)) -> Error {
+    Error::Failed(format!("{}: {}", what.display(), chain(error)))
 }
 
 #[cfg(test)]
@@ -74,6 +132,29 @@ mod tests {
         assert!(second.newest() > first.newest());
         assert_eq!(second.ids().count(), 1);
         drop(Sqlite::open(&database, options(second)).unwrap());
+    }
+
+    #[test]
+    fn keys_that_are_kept_elsewhere_take_two_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = DataDir::new(folder.path()).database();
+        let options = |text: &str| Options {
+            keyring: Some(Keyring::parse(text).unwrap()),
+            encrypt: vec!["core/secrets/".into()],
+            ..Options::default()
+        };
+        let first = Keyring::generate().to_text(',').to_string();
+        drop(Sqlite::open(&database, options(&first)).unwrap());
+        let Given::Next(both) = rotate_given(&database, &first).unwrap() else { panic!("done") };
+        assert!(both.starts_with(&format!("{first},")), "the first key stays and stands first");
+        // Nothing has changed: the first key still does.
+        drop(Sqlite::open(&database, options(&first)).unwrap());
+        let Given::Done(second) = rotate_given(&database, &both).unwrap() else { panic!("next") };
+        assert_eq!(both, format!("{first},{second}"));
+        drop(Sqlite::open(&database, options(&second)).unwrap());
+        assert!(Sqlite::open(&database, options(&first)).is_err());
+        let error = rotate_given(&database, "x").unwrap_err().to_string();
+        assert!(error.starts_with("$SUTLER_SECRETS_KEY: "), "{error}");
     }
 
     #[test]

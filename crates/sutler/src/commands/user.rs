@@ -10,6 +10,9 @@ use kube::config::{
 };
 use rand::{TryRngCore as _, rngs::OsRng};
 use serde_json::{Value, json};
+use sutler_store::auth::users::{
+    LABEL, NAMESPACE, SECRET_TYPE, Token, TokenRecord, UserRecord, label_value, secret_name,
+};
 
 use crate::{
     client::{
@@ -21,7 +24,6 @@ use crate::{
     output::table,
     session::Session,
     ui::Ui,
-    users::{self, LABEL, NAMESPACE, NewToken, SECRET_TYPE, User, label_value, secret_name},
 };
 
 /// How often a write is tried again when somebody else wrote first.
@@ -121,16 +123,17 @@ async fn add(session: &Session, args: &AddArgs, ui: &Ui) -> Result<(), Error> {
     for (what, name) in std::iter::once(("the name", &args.name))
         .chain(args.groups.iter().map(|group| ("the group", group)))
     {
-        if let Some(problem) = users::name_problem(name) {
+        if let Some(problem) = name_problem(name) {
             return Err(Error::Usage(format!("{what} {name:?} {problem}")));
         }
     }
     check_out(args.kubeconfig_out.as_deref())?;
-    let token = make_token(args.expires)?;
-    let user = User {
+    let (token, record) = make_token(args.expires)?;
+    let user = UserRecord {
         username: args.name.clone(),
+        uid: String::new(),
         groups: args.groups.clone(),
-        tokens: vec![token.record.clone()],
+        tokens: vec![record],
     };
     let mut secret = json!({});
     user.write_to(&mut secret);
@@ -159,7 +162,7 @@ async fn list(session: &Session, ui: &Ui) -> Result<(), Error> {
     let now = clock::now();
     let mut rows = Vec::new();
     for secret in found["items"].as_array().into_iter().flatten() {
-        match User::from_secret(secret) {
+        match read(secret) {
             Ok(user) => rows.extend(rows_of(&user, now)),
             Err(error) => ui.error(&error.to_string()),
         }
@@ -173,7 +176,7 @@ async fn list(session: &Session, ui: &Ui) -> Result<(), Error> {
     Ok(())
 }
 
-fn rows_of(user: &User, now: DateTime<Utc>) -> Vec<Vec<String>> {
+fn rows_of(user: &UserRecord, now: DateTime<Utc>) -> Vec<Vec<String>> {
     let groups = if user.groups.is_empty() { "-".into() } else { user.groups.join(",") };
     let row = |cells: [String; 3]| {
         let mut row = vec![user.username.clone(), groups.clone()];
@@ -186,12 +189,12 @@ fn rows_of(user: &User, now: DateTime<Utc>) -> Vec<Vec<String>> {
     user.tokens
         .iter()
         .map(|token| {
-            let expires = match token.expires.as_deref() {
+            let expires = match token.expires {
                 None => "never".to_owned(),
                 Some(_) if token.has_expired(now) => "expired".to_owned(),
-                Some(at) => at.to_owned(),
+                Some(at) => clock::rfc3339(at),
             };
-            row([token.id.clone(), clock::age_of(Some(&token.created), now), expires])
+            row([token.id.clone(), clock::age((now - token.created).num_seconds()), expires])
         })
         .collect()
 }
@@ -220,8 +223,7 @@ async fn remove(session: &Session, name: &str, ui: &Ui) -> Result<(), Error> {
 
 async fn token(session: &Session, args: &TokenArgs, ui: &Ui) -> Result<(), Error> {
     check_out(args.kubeconfig_out.as_deref())?;
-    let token = make_token(args.expires)?;
-    let record = token.record.clone();
+    let (token, record) = make_token(args.expires)?;
     let now = clock::now();
     change(session, &args.name, |user| {
         // What is refused anyway need not be kept.
@@ -252,12 +254,12 @@ async fn revoke(session: &Session, name: &str, id: &str, ui: &Ui) -> Result<(), 
 async fn change(
     session: &Session,
     name: &str,
-    change: impl Fn(&mut User) -> Result<(), Error>,
+    change: impl Fn(&mut UserRecord) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let path = format!("{SECRETS}/{}", encode(&secret_name(name)));
     for attempt in 1.. {
         let mut secret = session.api.get(&path, JSON).await.map_err(|e| unknown_user(e, name))?;
-        let mut user = User::from_secret(&secret).map_err(|e| Error::Failed(e.to_string()))?;
+        let mut user = read(&secret)?;
         change(&mut user)?;
         user.write_to(&mut secret);
         match session.api.put(&path, &secret).await {
@@ -267,6 +269,29 @@ async fn change(
         }
     }
     Ok(())
+}
+
+fn read(secret: &Value) -> Result<UserRecord, Error> {
+    UserRecord::from_secret(secret).map_err(|problems| {
+        let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+        let problems = problems.join("; ");
+        Error::Failed(format!("Secret {NAMESPACE}/{name} is no user: {problems}"))
+    })
+}
+
+/// Why a name or group cannot be given to a user here; the server itself refuses less.
+fn name_problem(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("must not be empty")
+    } else if name.len() > 253 {
+        Some("must have at most 253 bytes")
+    } else if name.trim() != name || name.chars().any(char::is_control) {
+        Some("must not hold control characters, or begin or end with a blank")
+    } else if name.starts_with("system:") {
+        Some("must not begin with system:, which is for the server itself; give rights with --role")
+    } else {
+        None
+    }
 }
 
 fn unknown_user(error: crate::client::errors::Error, name: &str) -> Error {
@@ -310,7 +335,7 @@ fn binding(username: &str, role: Role, namespace: Option<&str>) -> (String, Valu
     }
 }
 
-fn make_token(expires: Option<Duration>) -> Result<NewToken, Error> {
+fn make_token(expires: Option<Duration>) -> Result<(Token, TokenRecord), Error> {
     let now = clock::now();
     let expires = match expires {
         None => None,
@@ -321,7 +346,7 @@ fn make_token(expires: Option<Duration>) -> Result<NewToken, Error> {
                 .ok_or_else(|| Error::Usage("--expires is too far away".into()))?,
         ),
     };
-    Ok(users::new_token(&mut OsRng.unwrap_err(), now, expires))
+    Ok(TokenRecord::issue(&mut OsRng.unwrap_err(), now, expires))
 }
 
 /// A file that is there is not overwritten, and that is found out before anything is made.
@@ -338,17 +363,17 @@ fn check_out(path: Option<&std::path::Path>) -> Result<(), Error> {
 fn hand_over(
     session: &Session,
     name: &str,
-    token: &NewToken,
+    token: &Token,
     out: Option<&std::path::Path>,
     ui: &Ui,
 ) -> Result<(), Error> {
     let Some(path) = out else {
         ui.note("this token is shown once and cannot be shown again:");
-        ui.line(&token.secret)?;
+        ui.line(token.reveal())?;
         return Ok(());
     };
     let namespace = session.namespace_given.then(|| session.namespace.clone());
-    let config = kubeconfig_for(&session.config, name, &token.secret, namespace);
+    let config = kubeconfig_for(&session.config, name, token.reveal(), namespace);
     kubeconfig::write(path, &config)?;
     let size = fs::metadata(path).map(|m| m.len()).unwrap_or_default();
     tracing::info!("kubeconfig of {size} bytes written");
@@ -419,7 +444,6 @@ fn pem(der: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::users::TokenRecord;
 
     #[test]
     fn roles_are_bound_everywhere_or_in_a_namespace() {
@@ -434,16 +458,26 @@ mod tests {
     }
 
     #[test]
+    fn broken_secrets_are_named_and_names_of_the_server_refused() {
+        let secret = json!({"metadata": {"name": "s"}, "data": {"tokens": "%"}});
+        let error = read(&secret).unwrap_err().to_string();
+        assert!(error.starts_with("Secret sutler-system/s is no user: "), "{error}");
+        assert!(error.contains("data.username") && error.contains("data.tokens"), "{error}");
+        assert!(name_problem("system:masters").is_some() && name_problem("jane@x").is_none());
+    }
+
+    #[test]
     fn users_are_listed_with_their_tokens() {
         let now = clock::parse("2026-01-02T00:00:00Z").unwrap();
         let token = |id: &str, expires: Option<&str>| TokenRecord {
             id: id.into(),
-            sha256: String::new(),
-            created: "2026-01-01T23:00:00Z".into(),
-            expires: expires.map(str::to_owned),
+            sha256: [0; 32],
+            created: clock::parse("2026-01-01T23:00:00Z").unwrap(),
+            expires: expires.and_then(clock::parse),
         };
         let tokens = vec![token("a", None), token("b", Some("2026-01-01T23:30:00Z"))];
-        let user = User { username: "jane".into(), groups: vec!["x".into(), "y".into()], tokens };
+        let groups = vec!["x".into(), "y".into()];
+        let user = UserRecord { username: "jane".into(), uid: String::new(), groups, tokens };
         let rows = rows_of(&user, now);
         assert_eq!(rows[0], ["jane", "x,y", "a", "60m", "never"]);
         assert_eq!(rows[1][4], "expired");

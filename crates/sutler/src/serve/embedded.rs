@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use prometheus_client::registry::Registry;
 use sutler_kv::{crypto::Keyring, engine::Engine, memory::Memory, sqlite::Sqlite};
 use sutler_store::{
     ApiServer, Config, RandomIds, SystemClock,
@@ -23,7 +24,7 @@ use super::{
     controllers::{Options, Shared},
     defaults,
 };
-use crate::metrics::{ApiMetrics, ControlMetrics};
+use crate::metrics::{ApiMetrics, ControlMetrics, StoreMetrics};
 
 /// How often the server's certificate is looked at.
 const RENEWAL: Duration = Duration::from_secs(12 * 3600);
@@ -33,7 +34,8 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
     let folder = args.data_dir.as_deref().unwrap_or(Path::new(super::DATA_DIR));
     let data = DataDir::new(folder);
     private_folder(folder)?;
-    let engine = engine(args, &data)?;
+    let mut registry = super::registry();
+    let engine = engine(args, &data, &mut registry)?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}: is another server there?", args.listen))?;
@@ -48,7 +50,6 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
         version: env!("CARGO_PKG_VERSION").into(),
     })
     .await?;
-    let mut registry = super::registry();
     registry.register_collector(Box::new(ApiMetrics(server.metrics().clone())));
     let shared = Shared::default();
     registry.register_collector(Box::new(ControlMetrics(shared.clone())));
@@ -118,7 +119,8 @@ fn welcome(url: &str, kubeconfig: &Path) {
     );
 }
 
-fn engine(args: &ServeArgs, data: &DataDir) -> Result<Arc<dyn Engine>> {
+/// The store, which adds what it counts to the registry.
+fn engine(args: &ServeArgs, data: &DataDir, registry: &mut Registry) -> Result<Arc<dyn Engine>> {
     match args.store {
         StoreKind::Memory => Ok(Arc::new(Memory::new())),
         StoreKind::Sqlite => {
@@ -127,7 +129,10 @@ fn engine(args: &ServeArgs, data: &DataDir) -> Result<Arc<dyn Engine>> {
                 keyring: Some(keyring(args, data)?),
                 ..Default::default()
             };
-            let store = Sqlite::open(&data.database(), options)?;
+            let database = data.database();
+            let store = Sqlite::open(&database, options)?;
+            let stats = store.stats().clone();
+            registry.register_collector(Box::new(StoreMetrics { stats, database }));
             Ok(Arc::new(store))
         }
     }

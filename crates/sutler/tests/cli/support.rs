@@ -2,15 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Output, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
 };
 
 use tempfile::TempDir;
 
-/// What the server's first line on standard output begins with, once it can be used.
-const READY: &str = "Sutler serves the Kubernetes API at https://";
+use crate::runs::{READY, Run};
 
 /// A server, and a folder for the test's files.
 pub(crate) struct Server {
@@ -18,17 +17,6 @@ pub(crate) struct Server {
     kubeconfig: PathBuf,
     /// Where the test may write.
     pub(crate) folder: TempDir,
-}
-
-/// What a finished run printed.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// The exit code.
-    pub(crate) code: i32,
-    /// Standard output.
-    pub(crate) out: String,
-    /// Standard error.
-    pub(crate) err: String,
 }
 
 impl Server {
@@ -135,64 +123,6 @@ impl Drop for Server {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-impl From<Output> for Run {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
-
-/// A run that goes on, and the lines that it prints.
-pub(crate) struct Running {
-    child: Child,
-    lines: BufReader<Box<dyn std::io::Read>>,
-}
-
-impl Running {
-    /// Follows standard output.
-    pub(crate) fn out(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-        let out = child.stdout.take().unwrap();
-        Self { child, lines: BufReader::new(Box::new(out)) }
-    }
-
-    /// Follows standard error.
-    pub(crate) fn err(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        let err = child.stderr.take().unwrap();
-        Self { child, lines: BufReader::new(Box::new(err)) }
-    }
-
-    /// Reads up to the first line that holds a text.
-    pub(crate) fn until(&mut self, text: &str) -> String {
-        let mut seen = String::new();
-        loop {
-            let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "no {text:?} in {seen:?}");
-            if line.contains(text) {
-                return line;
-            }
-            seen.push_str(&line);
-        }
-    }
-
-    /// Waits for the end.
-    pub(crate) fn end(mut self) -> ExitStatus {
-        let mut rest = String::new();
-        self.lines.read_to_string(&mut rest).unwrap();
-        self.child.wait().unwrap()
-    }
-
-    /// Ends it.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
 

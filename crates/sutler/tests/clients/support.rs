@@ -3,22 +3,22 @@
 
 use std::{
     ffi::OsStr,
-    io::{BufRead as _, BufReader, Read, Write as _},
+    io::{BufRead as _, BufReader, Write as _},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::OnceLock,
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use crate::runs::Run;
+use crate::runs::{READY, Running};
+
 // As `hack/peers.sh` names them.
 const PYTHON: &str = "python-kubectl1.37.1-client37.0.2";
 const HELM: &str = "helm-3.22.0";
-
-/// What the server's first line on standard output begins with, once it can be used.
-const READY: &str = "Sutler serves the Kubernetes API at https://";
 
 /// Runs the server until standard input ends, and leaves nothing: a static is never dropped.
 const SUPERVISOR: &str = r#"
@@ -105,25 +105,9 @@ fn peer(folder: &str, program: &str) -> Option<PathBuf> {
     None
 }
 
-/// What a finished run printed.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// The exit code.
-    pub(crate) code: i32,
-    /// Standard output.
-    pub(crate) out: String,
-    /// Standard error.
-    pub(crate) err: String,
-}
-
-impl From<Output> for Run {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
+/// The kubectl of the cache.
+pub(crate) fn peer_kubectl() -> Option<PathBuf> {
+    peer(PYTHON, "bin/kubectl")
 }
 
 /// A test's namespace, its folder, and the clients.
@@ -137,7 +121,7 @@ pub(crate) struct Place {
 impl Place {
     /// Makes a namespace for a test; `None` where kubectl is not there.
     pub(crate) fn new(namespace: &'static str) -> Option<Self> {
-        let kubectl = peer(PYTHON, "bin/kubectl")?;
+        let kubectl = peer_kubectl()?;
         let place = Self { kubectl, namespace, folder: tempfile::tempdir().unwrap() };
         if !is_ours() {
             // A server that goes on may hold what an earlier run left.
@@ -201,8 +185,8 @@ impl Place {
     pub(crate) fn start(&self, line: &str) -> Running {
         let line = format!("{line} --request-timeout={PATIENCE}s");
         let mut command = self.program(&self.kubectl);
-        command.args(["-n", self.namespace]).args(words(&line)).stderr(Stdio::null());
-        Running::output(command)
+        command.args(["-n", self.namespace]).args(words(&line));
+        Running::out(command)
     }
 
     /// kubectl, ready to run.
@@ -246,47 +230,6 @@ impl Place {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
-    }
-}
-
-/// A run that goes on, and the lines that it prints.
-pub(crate) struct Running {
-    child: Child,
-    lines: BufReader<Box<dyn Read>>,
-}
-
-impl Running {
-    fn output(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let output = child.stdout.take().unwrap();
-        Self { child, lines: BufReader::new(Box::new(output)) }
-    }
-
-    /// Follows what a command says on standard error.
-    pub(crate) fn errors(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let errors = child.stderr.take().unwrap();
-        Self { child, lines: BufReader::new(Box::new(errors)) }
-    }
-
-    /// The next line; none comes after the end.
-    pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        assert!(self.lines.read_line(&mut line).unwrap() > 0, "it ended");
-        line.trim_end().to_owned()
-    }
-
-    /// Waits for the end and gives the exit code.
-    pub(crate) fn end(mut self) -> i32 {
-        std::io::copy(&mut self.lines, &mut std::io::sink()).unwrap();
-        self.child.wait().unwrap().code().unwrap_or(-1)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

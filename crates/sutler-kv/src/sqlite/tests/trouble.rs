@@ -144,6 +144,64 @@ async fn readers_wait_until_what_they_see_is_published() {
     assert_eq!(writing.await.unwrap(), 1);
 }
 
+/// What one write of a transaction does to a key is seen by those after it that expect something
+/// of that key.
+#[tokio::test]
+async fn expectations_hold_within_a_commit() {
+    let (folder, store) = make(Options::default());
+    let namespace = put(&store, "ns/x/a", "x").await.unwrap();
+    let held = store.shared.topics.hold();
+    let mut first = Box::pin(put(&store, "t/a/0", "x"));
+    assert!((&mut first).now_or_never().is_none());
+    // Committed and kept from being published: what comes now is one commit.
+    while rows(&folder) < 2 {
+        std::thread::yield_now();
+    }
+    let create = |name: &str, expect| {
+        let also = vec![("ns/x/a".into(), expect)];
+        let action = Action::Put(Bytes::new());
+        store.write(Write { key: name.into(), expect: Expect::Absent, action, also })
+    };
+    let remove = Write {
+        key: "ns/x/a".into(),
+        expect: Expect::At(namespace),
+        action: Action::Delete(Bytes::new()),
+        also: Vec::new(),
+    };
+    let again = Write {
+        key: "ns/x/a".into(),
+        expect: Expect::Absent,
+        action: Action::Put(Bytes::new()),
+        also: Vec::new(),
+    };
+    let mut writes = vec![
+        create("t/a/1", Expect::At(namespace)),
+        store.write(remove),
+        create("t/a/2", Expect::At(namespace)),
+        create("t/a/2", Expect::Absent),
+        store.write(again),
+        create("t/a/3", Expect::At(namespace)),
+        create("t/a/3", Expect::At(namespace + 5)),
+    ];
+    for write in &mut writes {
+        assert!(write.now_or_never().is_none());
+    }
+    drop(held);
+    first.await.unwrap();
+    let mut outcomes = Vec::new();
+    for write in writes {
+        outcomes.push(write.await.ok());
+    }
+    let after = |n| Some(namespace + n);
+    assert_eq!(outcomes, [after(2), after(3), None, after(4), after(5), None, after(6)]);
+    let stats = store.stats();
+    assert_eq!((stats.writes(), stats.refused(), stats.batches().sum()), (7, 2, 7));
+    let batches: Vec<u64> = stats.batches().buckets().map(|(_, count)| count).collect();
+    assert_eq!(batches, [2, 0, 1, 0, 0, 0]);
+    store.compact(3).await.unwrap();
+    assert_eq!((stats.compactions(), stats.failed()), (1, 0));
+}
+
 #[tokio::test]
 async fn the_write_ahead_log_stays_short() {
     let (folder, store) = make(Options::default());

@@ -1,8 +1,7 @@
 //! kubectl delete in its modes, namespaces that go away, and drain.
 
-use std::process::Stdio;
-
-use crate::support::{Place, Running, config_map, is_ours, machine};
+use crate::runs::Running;
+use crate::support::{Place, config_map, is_ours, machine};
 
 /// A machine and two ConfigMaps that it owns.
 fn family(k: &Place, owner: &str, finalizer: &str) {
@@ -159,13 +158,10 @@ spec:
     );
     assert_eq!(k.json("get node drain-1")["spec"]["unschedulable"], true);
 
-    let mut command =
+    let command =
         k.kubectl("drain drain-1 --grace-period=0 --force --ignore-daemonsets --timeout=50s");
-    command.stdout(Stdio::null());
-    let mut drain = Running::errors(command);
-    while !drain.line().contains("Cannot evict pod as it would violate the pod's disruption budget")
-    {
-    }
+    let mut drain = Running::err(command);
+    drain.until("Cannot evict pod as it would violate the pod's disruption budget");
     assert_eq!(k.ok("get pods -l app=shop -o name").lines().count(), 1);
     // One more elsewhere, and the budget has room again; drain asks every five seconds.
     pod(&k, "c", "drain-2", "labels: {app: shop}");

@@ -1,6 +1,7 @@
 //! kubectl get -w and wait.
 
-use crate::support::{Place, Running, config_map, machine};
+use crate::runs::Running;
+use crate::support::{Place, config_map, machine};
 
 /// The next event's type and name.
 fn event(watch: &mut Running) -> (String, String) {

@@ -34,11 +34,20 @@ fn token(value: &Value) -> String {
 async fn hostile_queries_are_refused() {
     let mut hosted = Hosted::start(&[]).await;
     let mut cases = Vec::new();
-    for selector in
-        ["a in (", "!!", "a=b=c", "=x", "a>x", "é=1", "a=\u{1}", ",,", "x in (a,,b", "a b"]
-    {
+    for (selector, says) in [
+        ("a in (", "found '', expected: ',', ')' or identifier"),
+        ("!!", "found '!', expected: identifier"),
+        ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+        ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a>x", "values[0]: Invalid value: \"x\""),
+        ("é=1", "Invalid value: \"é\": name part must consist of"),
+        ("a=\u{1}", "values[0][a]: Invalid value: \"\\x01\""),
+        (",,", "found ',', expected: !, identifier, or 'end of string'"),
+        ("x in (a,,b", "found '', expected: ',' or ')'"),
+        ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+    ] {
         let target = query(&format!("labelSelector={}", encoded(selector)));
-        cases.push(get(target, 400, ""));
+        cases.push(get(target, 400, says));
     }
     let long = "a".repeat(300);
     cases.push(get(query(&format!("labelSelector={long}")), 400, "must be no more than 63 bytes"));
@@ -123,22 +132,33 @@ async fn hostile_paths_and_names_lead_nowhere() {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let content = "application/apply-patch+yaml";
         let body = object.to_string().into_bytes();
-        let says = "invalid";
-        let case = Bad { method: "PATCH", target, content, body, code: 422, says };
+        // A name that means something in a path is refused before the body is looked at.
+        let (code, says) = match name {
+            ".." => (400, "Name parameter invalid: \"..\": may not be '..'"),
+            _ => (422, "is invalid: metadata.name: Invalid value: "),
+        };
+        let case = Bad { method: "PATCH", target, content, body, code, says };
         case.check(&mut hosted.admin).await;
     }
-    for target in [
-        format!("{CONFIG_MAPS}/one%00"),
-        format!("{CONFIG_MAPS}/%2Fone"),
-        format!("{CONFIG_MAPS}/.."),
-        format!("{CONFIG_MAPS}/%ff"),
-        format!("{CONFIG_MAPS}/{long}{long}"),
-        "/api/v1/namespaces/kube-system%2F..%2Fdefault/configmaps/one".to_owned(),
-        "/api/v1/namespaces/default%2Fone/configmaps/x".to_owned(),
+    for (target, code, says) in [
+        (format!("{CONFIG_MAPS}/one%00"), 404, "configmaps \"one"),
+        (format!("{CONFIG_MAPS}/%2Fone"), 404, "configmaps \"/one\" not found"),
+        (format!("{CONFIG_MAPS}/.."), 400, "Name parameter invalid: \"..\": may not be '..'"),
+        (format!("{CONFIG_MAPS}/%ff"), 404, "not found"),
+        (format!("{CONFIG_MAPS}/{long}{long}"), 404, "not found"),
+        (
+            "/api/v1/namespaces/kube-system%2F..%2Fdefault/configmaps/one".to_owned(),
+            404,
+            "configmaps \"one\" not found",
+        ),
+        (
+            "/api/v1/namespaces/default%2Fone/configmaps/x".to_owned(),
+            404,
+            "configmaps \"x\" not found",
+        ),
     ] {
         let answer = hosted.admin.get(&target).await.unwrap();
-        let code = if answer.code == 400 { 400 } else { 404 };
-        super::refused(&answer, code, "", &target);
+        super::refused(&answer, code, says, &target);
     }
     // Addresses without a handler; some of them are answered by a plain text, as in the API.
     for target in [

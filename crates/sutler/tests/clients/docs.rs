@@ -1,0 +1,155 @@
+//! What README.md and docs/ tell people to type is typed here.
+//!
+//! The `sh` blocks of a file are one session, in order, and `yaml` blocks are applied; a block
+//! without a language is a picture. In HTML comments, which readers do not see, `test: skip WHY`
+//! leaves out the block that follows, and `test:` before shell lines has them run at that place.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::{
+    fmt::Write as _,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{runs::Run, support::peer_kubectl};
+
+/// What is ready before the first line of a session. Programs that go on until they are ended
+/// return once they can be used.
+const PRELUDE: &str = r#"
+set -eu -o pipefail
+trap 'echo "$AT: this does not work" >&2' ERR
+SERVER=
+stop() { if [ -n "$SERVER" ]; then kill -TERM "$SERVER"; wait "$SERVER" || true; SERVER=; fi; }
+trap stop EXIT
+serve() {
+    stop
+    exec 3< <(exec "$PWD/target/release/sutler" serve "$@" 2>>log)
+    SERVER=$!
+    read -r -t 60 line <&3 || { cat log >&2; return 1; }
+    case $line in "Sutler serves the Kubernetes API at "*) ;; *) echo "$line" >&2; return 1 ;; esac
+}
+sutler() { if [ "$1" = serve ]; then shift; serve "$@"; else command sutler "$@"; fi; }
+make() { [ "$*" = run ] && serve --data-dir .sutler --listen 127.0.0.1:0; }
+"#;
+
+/// What stands in a text for what is different on every machine.
+const INSTEAD: [(&str, &str); 2] =
+    [("/var/lib/sutler", "\"$PWD\"/data"), ("127.0.0.1:7443", "127.0.0.1:0")];
+
+#[test]
+fn the_readme_works() {
+    session("README.md");
+}
+
+#[test]
+fn the_operators_manual_works() {
+    session("docs/operating.md");
+}
+
+#[test]
+fn no_document_is_left_out() {
+    let docs = std::fs::read_dir(root().join("docs")).unwrap();
+    let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let docs: Vec<String> = docs.filter(|name| name.ends_with(".md")).collect();
+    assert_eq!(docs, ["operating.md"], "add a test for each");
+}
+
+#[test]
+fn what_does_not_work_is_named() {
+    let text = "# X\n\n```\npicture\n```\n\n<!-- test: skip it ends nowhere -->\n\n```sh\nfalse\n```\n\n<!-- test:\nX=1\n-->\n\n```sh\ntest $X = 1\necho seen\ntest $X = 2 # no\necho unseen\n```\n";
+    let run = run("x.md", text, Path::new("/nowhere"));
+    assert_ne!(run.code, 0);
+    assert_eq!(run.out, "seen\n");
+    assert!(run.err.contains("x.md:18: this does not work"), "{}", run.err);
+}
+
+/// Runs a document of the checkout.
+fn session(file: &str) {
+    let Some(kubectl) = peer_kubectl() else { return };
+    let text = std::fs::read_to_string(root().join(file)).unwrap();
+    if text.contains("sqlite3 ") && Command::new("sqlite3").arg("-version").output().is_err() {
+        println!("SKIPPED: sqlite3 is not installed, and {file} needs it");
+        return;
+    }
+    let run = run(file, &text, &kubectl);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs the session of a text in a folder that looks like the checkout with a finished build.
+fn run(file: &str, text: &str, kubectl: &Path) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let bin = folder.path().join("target/release");
+    std::fs::create_dir_all(&bin).unwrap();
+    symlink(env!("CARGO_BIN_EXE_sutler"), bin.join("sutler")).unwrap();
+    symlink(kubectl, bin.join("kubectl")).unwrap();
+    symlink(root().join("crates"), folder.path().join("crates")).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let script = format!("{PRELUDE}{}", script(file, text));
+    let mut command = Command::new("timeout");
+    command
+        .args(["120", "bash", "-c", &script])
+        .env("PATH", format!("{}:{path}", bin.display()))
+        .env("HOME", folder.path())
+        .env_remove("KUBECONFIG")
+        .env_remove("SUTLER_KUBECONFIG")
+        .env_remove("SUTLER_SECRETS_KEY")
+        .current_dir(folder.path())
+        .stdin(Stdio::null());
+    command.output().unwrap().into()
+}
+
+/// The shell script of a document.
+fn script(file: &str, text: &str) -> String {
+    let mut script = String::new();
+    let mut skip = false;
+    let mut lines = text.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        // Lines are counted from 1, and the block begins on the next one.
+        let at = format!("AT={file}:{}\n", number + 2);
+        let mut until = |end: &str| -> String {
+            let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != end);
+            body.fold(String::new(), |all, line| all + line + "\n")
+        };
+        if let Some(language) = line.strip_prefix("```") {
+            let body = until("```");
+            if std::mem::take(&mut skip) {
+                continue;
+            }
+            match language {
+                "" => {}
+                "sh" => script.push_str(&(at + &typed(&body))),
+                "yaml" => {
+                    let here = format!("{at}sutler apply -f - <<'END_OF_BLOCK'\n{body}");
+                    writeln!(script, "{here}END_OF_BLOCK").unwrap();
+                }
+                other => panic!("{file}:{}: nobody runs {other:?}", number + 1),
+            }
+        } else if line.starts_with("<!-- test: skip ") {
+            skip = true;
+        } else if line == "<!-- test:" {
+            script.push_str(&(at + &typed(&until("-->"))));
+        } else {
+            assert!(!line.starts_with("<!-- test"), "{file}:{}: {line}", number + 1);
+        }
+    }
+    assert!(!skip, "{file} leaves out a block that is not there");
+    script
+}
+
+/// Lines as they are typed here: nothing is put into the background, since what goes on returns.
+fn typed(body: &str) -> String {
+    let mut lines: String = body
+        .lines()
+        .map(|line| line.strip_suffix(" &").unwrap_or(line))
+        .fold(String::new(), |all, line| all + line + "\n");
+    for (there, here) in INSTEAD {
+        lines = lines.replace(there, here);
+    }
+    lines
+}
