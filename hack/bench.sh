@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Speed beside the real pair: builds the release binary and the bench, and runs it.
+# Speed: the API server beside the real pair, and machines from apply to Ready. Builds the release
+# binary and the benches, and runs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release --locked -p sutler
 cargo build --release --locked -p sutler-parity --bin bench
 ulimit -n 16384
-exec "${CARGO_TARGET_DIR:-target}/release/bench"
+"${CARGO_TARGET_DIR:-target}/release/bench"
+exec cargo bench --locked -p sutler --bench machines

@@ -81,6 +81,10 @@ pub(crate) enum Command {
     Edit(commands::edit::EditArgs),
     /// Wait until objects are as wanted
     Wait(commands::wait::WaitArgs),
+    /// Show the fleet live: providers, machines, operations
+    Watch(commands::watch::WatchArgs),
+    /// Show machines that carry our token and have no record
+    Orphans(commands::orphans::OrphansArgs),
     /// Show what happened
     Events(commands::events::EventsArgs),
     /// List the kinds that the server has

@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub(crate) mod apply;
+pub(crate) mod board;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod crds;
@@ -10,10 +11,12 @@ pub(crate) mod edit;
 pub(crate) mod events;
 pub(crate) mod get;
 pub(crate) mod kinds;
+pub(crate) mod orphans;
 pub(crate) mod secrets;
 pub(crate) mod user;
 pub(crate) mod version;
 pub(crate) mod wait;
+pub(crate) mod watch;
 
 use std::process::ExitCode;
 
@@ -58,6 +61,8 @@ async fn talk(command: Command, globals: &Globals, ui: &Ui) -> Result<(), Error>
         Command::Delete(args) => delete::run(&session, &args, ui).await,
         Command::Edit(args) => edit::run(&session, &args, ui).await,
         Command::Wait(args) => wait::run(&session, &args, ui).await,
+        Command::Watch(args) => watch::run(&session, &args, ui).await,
+        Command::Orphans(args) => orphans::run(&session, &args, ui).await,
         Command::Events(args) => events::run(&session, &args, ui).await,
         Command::Kinds(args) => kinds::run(&session, &args, ui).await,
         Command::User(command) => user::run(&session, &command, ui).await,

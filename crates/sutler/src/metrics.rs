@@ -19,6 +19,10 @@ use prometheus_client::{
 use sutler_kv::stats::{Histogram, Stats};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
+mod control;
+
+pub(crate) use control::ControlMetrics;
+
 /// The content type of the text form.
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How long a client may take to send its headers.

@@ -1,7 +1,11 @@
 //! `sutler serve`: the server, from its flags to its end.
 
 mod cluster;
+mod connect;
+pub(crate) mod controllers;
+mod defaults;
 mod embedded;
+mod web;
 
 use std::{
     net::SocketAddr,
@@ -29,9 +33,10 @@ use crate::{
 /// Flags of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Where everything is kept: database, certificates, keys, admin.kubeconfig
-    #[arg(long, value_name = "FOLDER", default_value = ".sutler")]
-    pub(crate) data_dir: PathBuf,
+    /// Where everything is kept: database, certificates, keys, admin.kubeconfig, simulated
+    /// hypervisors [default: .sutler; with --cluster nothing is kept unless this is given]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data_dir: Option<PathBuf>,
     /// The address and port of the API; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
@@ -41,6 +46,9 @@ pub(crate) struct ServeArgs {
     /// Use a cluster's API server (--kubeconfig) instead of an embedded one
     #[arg(long, conflicts_with_all = ["store", "listen", "secrets_key_file"])]
     pub(crate) cluster: bool,
+    /// Serve the API alone: no controllers, and nothing is made at the first start
+    #[arg(long, conflicts_with = "cluster")]
+    pub(crate) api_only: bool,
     /// Serve Prometheus metrics here
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) metrics_listen: Option<SocketAddr>,
@@ -64,6 +72,9 @@ pub(crate) enum StoreKind {
     /// Memory: everything is gone when the server ends
     Memory,
 }
+
+/// The data folder where none is named.
+const DATA_DIR: &str = ".sutler";
 
 /// The variable that may hold the keys which encrypt Secrets at rest.
 pub(crate) const KEY_VARIABLE: &str = "SUTLER_SECRETS_KEY";
@@ -91,6 +102,11 @@ impl DataDir {
     /// The administrator's way in.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.0.join("admin.kubeconfig")
+    }
+
+    /// The simulated hypervisors, a folder each.
+    pub(crate) fn sims(&self) -> PathBuf {
+        self.0.join("sim")
     }
 
     /// The keys that encrypt Secrets at rest.

@@ -11,7 +11,8 @@ pub(crate) struct Ui {
     pub(crate) color: bool,
     err_color: bool,
     err_tty: bool,
-    live: Cell<bool>,
+    /// How many lines on standard error are drawn anew with the next change.
+    live: Cell<usize>,
 }
 
 /// What a piece of text stands for.
@@ -50,8 +51,9 @@ impl Tone {
     pub(crate) fn of_state(word: &str) -> Self {
         match word {
             "True" | "Running" | "Ready" | "Active" | "Bound" | "Succeeded" | "Healthy"
-            | "Completed" => Self::Good,
-            "Failed" | "Error" | "Unhealthy" | "Unreachable" | "Lost" | "Warning" => Self::Bad,
+            | "HEALTHY" | "Completed" => Self::Good,
+            "Failed" | "Error" | "Unhealthy" | "Unreachable" | "UNHEALTHY" | "UNREACHABLE"
+            | "Lost" | "Warning" => Self::Bad,
             "False" | "Unknown" | "Pending" | "Provisioning" | "Deleting" | "Terminating"
             | "Reconfiguring" => Self::Busy,
             _ => Self::Plain,
@@ -70,7 +72,7 @@ impl Ui {
             color: wanted && io::stdout().is_terminal(),
             err_color: wanted && err_tty,
             err_tty,
-            live: Cell::new(false),
+            live: Cell::new(0),
         }
     }
 
@@ -103,24 +105,80 @@ impl Ui {
     /// elsewhere.
     pub(crate) fn waiting(&self, text: &str) {
         if self.err_tty {
-            eprint!("\r\x1b[K{}", Tone::Dim.paint(text, self.err_color));
-            self.live.set(true);
+            self.block(&[Tone::Dim.paint(text, self.err_color)]);
         } else {
             eprintln!("{text}");
         }
     }
 
-    /// Takes the line that shows a wait away.
+    /// Whether what shows a wait is drawn anew rather than printed line by line.
+    pub(crate) fn is_live(&self) -> bool {
+        self.err_tty
+    }
+
+    /// Whether standard error may be coloured.
+    pub(crate) fn err_color(&self) -> bool {
+        self.err_color
+    }
+
+    /// Draws lines in the place of those that were drawn before, in one piece. Only for a terminal.
+    pub(crate) fn block(&self, lines: &[String]) {
+        let width = width();
+        let cut: Vec<String> = lines.iter().map(|line| fit(line, width)).collect();
+        eprint!("{}{}", self.take_live(), cut.join("\n"));
+        self.live.set(lines.len());
+    }
+
+    /// Takes the lines that show a wait away.
     pub(crate) fn clear_live(&self) {
-        if self.live.replace(false) {
-            eprint!("\r\x1b[K");
+        eprint!("{}", self.take_live());
+    }
+
+    fn take_live(&self) -> String {
+        match self.live.replace(0) {
+            0 => String::new(),
+            1 => "\r\x1b[J".to_owned(),
+            lines => format!("\r\x1b[{}A\x1b[J", lines - 1),
         }
     }
+}
+
+/// How wide the terminal is.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0)).max(20)
+}
+
+/// How high the terminal is.
+pub(crate) fn height() -> usize {
+    terminal_size::terminal_size().map_or(40, |(_, height)| usize::from(height.0)).max(5)
+}
+
+/// A line that fits; colours take no room and are ended where it is cut.
+pub(crate) fn fit(line: &str, width: usize) -> String {
+    let (mut out, mut used, mut escape) = (String::new(), 0, false);
+    for c in line.chars() {
+        match (escape, c) {
+            (false, '\x1b') => escape = true,
+            (true, c) if c.is_ascii_alphabetic() => escape = false,
+            (true, _) => {}
+            (false, _) if used == width => return out + "\x1b[0m",
+            (false, _) => used += 1,
+        }
+        out.push(c);
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_cut_and_colours_ended() {
+        assert_eq!(fit("abc", 3), "abc");
+        assert_eq!(fit("abcd", 3), "abc\x1b[0m");
+        assert_eq!(fit("\x1b[31mabc\x1b[0m", 3), "\x1b[31mabc\x1b[0m");
+    }
 
     #[test]
     fn without_colour_text_is_untouched() {

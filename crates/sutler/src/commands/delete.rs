@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use crate::{
     clock,
     commands::{
+        board::Board,
         get::Selection,
-        wait::{self, Board, Subject, deletion, follow},
+        wait::{self, Subject, deletion, follow},
     },
     error::Error,
     output::status,

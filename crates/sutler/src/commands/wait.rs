@@ -1,6 +1,6 @@
 //! `sutler wait`: until a condition holds, a field has a value, or an object is there or gone.
 
-use std::{cell::RefCell, collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -16,7 +16,7 @@ use crate::{
         watch::{self, Event, Watch},
     },
     clock,
-    commands::{apply, get::Selection},
+    commands::{apply, board::Board, get::Selection},
     error::Error,
     output::status,
     session::{Session, label},
@@ -37,7 +37,7 @@ pub(crate) struct WaitArgs {
     /// Every object of the kind
     #[arg(long)]
     pub(crate) all: bool,
-    /// condition=NAME[=VALUE], jsonpath={PATH}[=VALUE], create or delete
+    /// ready, condition=NAME[=VALUE], jsonpath={PATH}[=VALUE], create or delete
     #[arg(long = "for", value_name = "WHAT", required = true, value_parser = str::parse::<Goal>)]
     pub(crate) goal: Goal,
     /// How long to wait; 0 is without end
@@ -89,9 +89,12 @@ impl std::str::FromStr for Goal {
             });
         }
         match text {
+            "ready" | "Ready" => {
+                Ok(Self::Condition { name: "Ready".into(), value: "True".into() })
+            }
             "create" => Ok(Self::Create),
             "delete" => Ok(Self::Delete),
-            _ => Err("write condition=Ready, condition=Ready=False, jsonpath='{.status.phase}'=Running, create or delete".into()),
+            _ => Err("write ready, condition=Ready, condition=Ready=False, jsonpath='{.status.phase}'=Running, create or delete".into()),
         }
     }
 }
@@ -238,42 +241,6 @@ pub(crate) async fn follow<T>(
     }
 }
 
-/// The line that says what is still waited for.
-#[derive(Default)]
-pub(crate) struct Board(RefCell<(BTreeMap<String, String>, String)>);
-
-impl Board {
-    /// Says how an object stands, and shows it where that is news.
-    pub(crate) fn set(&self, ui: &Ui, label: &str, state: &str) {
-        self.0.borrow_mut().0.insert(label.to_owned(), state.to_owned());
-        self.show(ui);
-    }
-
-    /// An object is as wanted.
-    pub(crate) fn done(&self, label: &str) {
-        self.0.borrow_mut().0.remove(label);
-    }
-
-    /// What is left.
-    pub(crate) fn left(&self) -> BTreeMap<String, String> {
-        self.0.borrow().0.clone()
-    }
-
-    fn show(&self, ui: &Ui) {
-        let (states, shown) = &mut *self.0.borrow_mut();
-        let Some((label, state)) = states.iter().next() else { return };
-        let more = match states.len() {
-            1 => String::new(),
-            n => format!(" (and {} more)", n - 1),
-        };
-        let text = format!("waiting for {label}: {state}{more}");
-        if *shown != text {
-            ui.waiting(&text);
-            *shown = text;
-        }
-    }
-}
-
 /// Waits for everything that is selected.
 pub(crate) async fn run(session: &Session, args: &WaitArgs, ui: &Ui) -> Result<(), Error> {
     let subjects = subjects(session, args).await?;
@@ -301,9 +268,22 @@ pub(crate) async fn run(session: &Session, args: &WaitArgs, ui: &Ui) -> Result<(
         }
         Ok::<_, Error>(())
     };
+    // Times pass on the screen too; the server is not asked for that.
+    let ticks = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            board.tick(ui);
+        }
+    };
+    let shown = async {
+        tokio::select! {
+            result = all => result,
+            () = ticks => Ok(()),
+        }
+    };
     let in_time = match args.timeout.is_zero() {
-        true => Some(all.await),
-        false => tokio::time::timeout(args.timeout, all).await.ok(),
+        true => Some(shown.await),
+        false => tokio::time::timeout(args.timeout, shown).await.ok(),
     };
     ui.clear_live();
     match in_time {
@@ -333,7 +313,7 @@ async fn until<'a>(
         Ok(()) => Some(Ok(())),
         Err(_) if object.is_none() && !may_be_absent => Some(Err(())),
         Err(state) => {
-            board.set(ui, &label, &state);
+            board.set_object(ui, &label, &state, object);
             None
         }
     };
@@ -462,7 +442,8 @@ mod tests {
             panic!()
         };
         assert_eq!(value.as_deref(), Some("Running"));
-        for text in ["", "condition=", "ready", "jsonpath={.a"] {
+        assert_eq!(goal("ready"), goal("condition=Ready"));
+        for text in ["", "condition=", "redy", "jsonpath={.a"] {
             assert!(text.parse::<Goal>().is_err(), "{text}");
         }
     }

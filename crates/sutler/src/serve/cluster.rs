@@ -1,17 +1,19 @@
-//! The cluster form: the same controllers against a cluster's own API server. There are none yet,
-//! so this makes sure that they could run (the server answers, it has the kinds) and waits.
+//! The cluster form: the same controllers against a cluster's own API server.
 
 use anyhow::{Context as _, Result, bail};
 use tokio::sync::watch;
 
-use super::ServeArgs;
-use crate::{cli::Globals, session::Session};
+use super::{
+    DataDir, ServeArgs,
+    controllers::{Options, Shared, ensure_namespace, unique_identity},
+};
+use crate::{cli::Globals, metrics::ControlMetrics, session::Session};
 
 /// Runs until `stopped` turns true.
 pub(super) async fn run(
     args: &ServeArgs,
     globals: &Globals,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) -> Result<()> {
     let session = Session::open(globals).await.map_err(|e| anyhow::anyhow!(e.render()))?;
     let discovery = session
@@ -35,12 +37,20 @@ pub(super) async fn run(
             missing.join(", ")
         );
     }
-    super::serve_metrics(args, super::registry(), stopped.clone()).await?;
-    tracing::warn!(
-        "this release has no controllers: objects are accepted and nothing acts on them"
-    );
-    println!("Sutler is connected to the cluster; this release has no controllers to run there.");
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+    let client = kube::Client::try_from(session.config.clone())?;
+    ensure_namespace(&client).await.context("there is no namespace for the leader's Lease")?;
+    let shared = Shared::default();
+    let mut registry = super::registry();
+    registry.register_collector(Box::new(ControlMetrics(shared.clone())));
+    super::serve_metrics(args, registry, stopped.clone()).await?;
+    let options = Options {
+        identity: unique_identity(),
+        sims: args.data_dir.as_deref().map(|folder| DataDir::new(folder).sims()),
+    };
+    let server = session.config.cluster_url.to_string();
+    tracing::info!(server, identity = options.identity, "connected");
+    println!("Sutler runs its controllers for the cluster at {server}");
+    super::controllers::spawn(client, options, shared, stopped).await?;
     tracing::info!("stopped");
     Ok(())
 }

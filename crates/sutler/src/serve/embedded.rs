@@ -11,22 +11,29 @@ use anyhow::{Context as _, Result};
 use prometheus_client::registry::Registry;
 use sutler_kv::{crypto::Keyring, engine::Engine, memory::Memory, sqlite::Sqlite};
 use sutler_store::{
-    ApiServer, Config, RandomIds, SystemClock, controllers,
+    ApiServer, Config, RandomIds, SystemClock,
+    auth::User,
+    controllers,
     serve::{Limits, serve},
     tls::{self, Pki},
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-use super::{DataDir, ServeArgs, StoreKind};
-use crate::metrics::{ApiMetrics, StoreMetrics};
+use super::{
+    DataDir, ServeArgs, StoreKind,
+    controllers::{Options, Shared},
+    defaults,
+};
+use crate::metrics::{ApiMetrics, ControlMetrics, StoreMetrics};
 
 /// How often the server's certificate is looked at.
 const RENEWAL: Duration = Duration::from_secs(12 * 3600);
 
 /// Serves until `stopped` turns true, then ends cleanly.
 pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) -> Result<()> {
-    let data = DataDir::new(&args.data_dir);
-    private_folder(&args.data_dir)?;
+    let folder = args.data_dir.as_deref().unwrap_or(Path::new(super::DATA_DIR));
+    let data = DataDir::new(folder);
+    private_folder(folder)?;
     let mut registry = super::registry();
     let engine = engine(args, &data, &mut registry)?;
     let listener = TcpListener::bind(args.listen)
@@ -44,11 +51,17 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
     })
     .await?;
     registry.register_collector(Box::new(ApiMetrics(server.metrics().clone())));
+    let shared = Shared::default();
+    registry.register_collector(Box::new(ControlMetrics(shared.clone())));
     super::serve_metrics(args, registry, stopped.clone()).await?;
     let url = format!("https://{}", reachable(address));
     let kubeconfig = data.kubeconfig();
     tls::write_kubeconfig(&kubeconfig, &tls::kubeconfig(&url, &pki, "default"))?;
-    let _controllers = controllers::spawn(&server, controllers::Upkeep::default());
+    let _upkeep = controllers::spawn(&server, controllers::Upkeep::default());
+    let acting = match args.api_only {
+        true => None,
+        false => Some(act(args, &data, &server, shared, stopped.clone()).await?),
+    };
     let renewal = tokio::spawn(renew(pki.clone()));
     tracing::info!(%url, kubeconfig = %kubeconfig.display(), store = ?args.store, "serving");
     welcome(&url, &kubeconfig);
@@ -56,6 +69,12 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
     let ending = server.clone();
     let shutdown = async move {
         let _ = stopped.wait_for(|stopped| *stopped).await;
+        // They end before what they talk to does.
+        if let Some(acting) = acting
+            && let Err(error) = acting.await
+        {
+            tracing::warn!(%error, "the controllers ended badly");
+        }
         ending.stop();
     };
     let end = serve(listener, tls::server_config(&pki), server, Limits::default(), shutdown).await;
@@ -67,14 +86,35 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
     Ok(())
 }
 
+/// Makes what a first start makes, and starts the controllers.
+async fn act(
+    args: &ServeArgs,
+    data: &DataDir,
+    server: &ApiServer,
+    shared: Shared,
+    stopped: watch::Receiver<bool>,
+) -> Result<JoinHandle<()>> {
+    let user = User::privileged("system:sutler");
+    let client = kube::Client::new(server.as_user(user), "default");
+    defaults::ensure(&client).await.context("the first objects could not be made")?;
+    let options = Options {
+        // The store lets no second server in, so whoever led before is gone.
+        identity: "embedded".to_owned(),
+        sims: (args.store == StoreKind::Sqlite).then(|| data.sims()),
+    };
+    Ok(super::controllers::spawn(client, options, shared, stopped))
+}
+
 /// What a person sees who starts the server in a terminal.
 fn welcome(url: &str, kubeconfig: &Path) {
     let file = kubeconfig.display();
     println!(
         "Sutler serves the Kubernetes API at {url}\n\n  \
          export KUBECONFIG={file}\n  \
-         kubectl api-resources --categories=sutler\n  \
-         sutler get providers -A\n\n\
+         sutler apply -f examples/vm.yaml\n  \
+         sutler wait vm/demo --for=ready\n  \
+         sutler watch\n\n\
+         A simulated hypervisor is ready to try things out: `sutler get providers`.\n\
          {file} signs in as an administrator; `sutler user add NAME` makes more users."
     );
 }

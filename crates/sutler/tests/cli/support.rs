@@ -29,7 +29,15 @@ impl Server {
         }
         let data = folder.path().join("data");
         let mut child = Command::new(env!("CARGO_BIN_EXE_sutler"))
-            .args(["serve", "--store", "memory", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args([
+                "serve",
+                "--api-only",
+                "--store",
+                "memory",
+                "--listen",
+                "127.0.0.1:0",
+                "--data-dir",
+            ])
             .arg(&data)
             .stdout(Stdio::piped())
             .spawn()

@@ -88,7 +88,7 @@ fn run(file: &str, text: &str, kubectl: &Path) -> Run {
     std::fs::create_dir_all(&bin).unwrap();
     symlink(env!("CARGO_BIN_EXE_sutler"), bin.join("sutler")).unwrap();
     symlink(kubectl, bin.join("kubectl")).unwrap();
-    symlink(root().join("crates"), folder.path().join("crates")).unwrap();
+    symlink(root().join("examples"), folder.path().join("examples")).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let script = format!("{PRELUDE}{}", script(file, text));
     let mut command = Command::new("timeout");

@@ -54,7 +54,7 @@ impl Server {
             .args(["-c", SUPERVISOR, "server"])
             .arg(&folder)
             .arg(env!("CARGO_BIN_EXE_sutler"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--api-only", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&data)
             // A group of its own: an interrupt at the terminal reaches it as the end of input.
             .process_group(0)

@@ -68,7 +68,16 @@ impl Server {
         let log = std::fs::File::options().create(true).append(true).open(data.join(LOG));
         Command::new(words.next().expect("there is a program"))
             .args(words)
-            .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--store", store])
+            .args([
+                "serve",
+                "--api-only",
+                "--listen",
+                "127.0.0.1:0",
+                "--log-level",
+                "warn",
+                "--store",
+                store,
+            ])
             .arg("--data-dir")
             .arg(data)
             .stdin(Stdio::null())

@@ -87,7 +87,15 @@ pub(crate) fn ours() -> Result<Server> {
     let serve = || -> Result<(Process, Duration, String)> {
         let begun = Instant::now();
         let mut child = Command::new(&program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data-dir"])
+            .args([
+                "serve",
+                "--api-only",
+                "--listen",
+                "127.0.0.1:0",
+                "--log-level",
+                "warn",
+                "--data-dir",
+            ])
             .arg(&data)
             .stdout(Stdio::piped())
             .spawn()

@@ -1,0 +1,40 @@
+//! Machines from end to end: `sutler serve` with its controllers and the simulated hypervisor, the
+//! same cases against the embedded API server and, where its programs are in the cache, against the
+//! real kube-apiserver with `sutler serve --cluster`.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
+
+/// Runs cases in both forms.
+macro_rules! both {
+    ($($case:ident),* $(,)?) => {
+        $(mod $case {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+            async fn embedded() {
+                crate::lab::run(crate::server::Form::Embedded, super::$case).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+            async fn cluster() {
+                crate::lab::run(crate::server::Form::Cluster, super::$case).await;
+            }
+        })*
+    };
+}
+
+#[path = "machines/changes.rs"]
+mod changes;
+#[path = "machines/first.rs"]
+mod first;
+#[path = "machines/kill.rs"]
+mod kill;
+#[path = "machines/lab.rs"]
+mod lab;
+#[path = "machines/life.rs"]
+mod life;
+#[path = "machines/platform.rs"]
+mod platform;
+#[path = "machines/refused.rs"]
+mod refused;
+#[path = "machines/removal.rs"]
+mod removal;
+#[path = "machines/server.rs"]
+mod server;

@@ -1,0 +1,38 @@
+//! What is on a simulated hypervisor, read from its folder while its server runs.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde_json::Value;
+
+/// The machines of the platform in this folder, by ID. A line that is being written is left out.
+pub(crate) fn machines(folder: &Path) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    let Some(file) = newest(folder) else { return found };
+    let text = std::fs::read(file).unwrap();
+    for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        let changes: Vec<Value> = serde_json::from_slice(line).unwrap();
+        for change in changes {
+            let Some([Value::String(id), row]) = change["machine"].as_array().map(Vec::as_slice)
+            else {
+                continue;
+            };
+            match row {
+                Value::Null => found.remove(id),
+                row => found.insert(id.clone(), row.clone()),
+            };
+        }
+    }
+    found
+}
+
+fn newest(folder: &Path) -> Option<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter_map(|path| {
+            let number = path.file_name()?.to_str()?.strip_prefix("state.")?.parse::<u64>().ok()?;
+            Some((number, path))
+        })
+        .max()
+        .map(|(_, path)| path)
+}

@@ -1,0 +1,117 @@
+//! The servers that all cases share, one of each form.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+};
+
+use serde_json::json;
+use sutler_parity::{peer, target::USERS};
+
+/// Where the API is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In `sutler serve`.
+    Embedded,
+    /// In the real kube-apiserver.
+    Cluster,
+}
+
+/// A server of this process.
+pub(crate) struct Server {
+    /// The administrator's way in.
+    pub(crate) kubeconfig: PathBuf,
+    /// Where its simulated hypervisors are.
+    pub(crate) sims: PathBuf,
+    /// What it says.
+    pub(crate) log: PathBuf,
+    /// Ends when this process does, with its standard input.
+    _supervisor: Child,
+}
+
+/// Runs a server until standard input ends, and leaves nothing: a static is never dropped.
+const SUPERVISOR: &str = r#"
+dir=$1; shift
+"$@" 2>"$dir/log" &
+server=$!
+read -r _
+kill -TERM $server
+wait $server
+rm -rf "$dir"
+"#;
+
+impl Form {
+    /// The server of this form; `None`, said once, where its programs are not there.
+    pub(crate) fn server(self) -> Option<&'static Server> {
+        static EMBEDDED: OnceLock<Server> = OnceLock::new();
+        static CLUSTER: OnceLock<Option<Server>> = OnceLock::new();
+        match self {
+            Self::Embedded => Some(EMBEDDED.get_or_init(|| {
+                let words = ["--store", "sqlite", "--listen", "127.0.0.1:0"];
+                Server::start(&folder(), words.map(OsString::from).to_vec(), None)
+            })),
+            Self::Cluster => CLUSTER.get_or_init(cluster).as_ref(),
+        }
+    }
+}
+
+fn cluster() -> Option<Server> {
+    // It drives a runtime of its own, which is not allowed within another.
+    let peer = std::thread::spawn(peer::shared).join().unwrap()?;
+    assert!(peer.refused.is_empty(), "the real server refuses CRDs: {:?}", peer.refused);
+    let folder = folder();
+    let kubeconfig = folder.join("kubeconfig");
+    let authority = folder.join("ca.crt");
+    std::fs::write(&authority, &peer.ca).unwrap();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "real",
+        "clusters": [{"name": "real", "cluster": {
+            "server": peer.base, "certificate-authority": authority}}],
+        "users": [{"name": "admin", "user": {"token": USERS[0].token}}],
+        "contexts": [{"name": "real", "context": {"cluster": "real", "user": "admin"}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let words = vec!["--cluster".into(), "--kubeconfig".into(), kubeconfig.clone().into()];
+    Some(Server::start(&folder, words, Some(kubeconfig)))
+}
+
+fn folder() -> PathBuf {
+    tempfile::Builder::new().prefix("sutler-machines-").tempdir().unwrap().keep()
+}
+
+impl Server {
+    fn start(folder: &Path, words: Vec<OsString>, kubeconfig: Option<PathBuf>) -> Self {
+        let data = folder.join("data");
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", SUPERVISOR, "server"])
+            .arg(folder)
+            .arg(env!("CARGO_BIN_EXE_sutler"))
+            .args(["serve", "--log-level", "info", "--data-dir"])
+            .arg(&data)
+            .args(words)
+            // A group of its own: an interrupt at the terminal reaches it as the end of input.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(shell.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let log = folder.join("log");
+        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        assert!(line.starts_with("Sutler "), "the server did not start: {line}{}", said());
+        // It writes on: a pipe without a reader would end it.
+        shell.stdout = Some(stdout.into_inner());
+        Self {
+            kubeconfig: kubeconfig.unwrap_or_else(|| data.join("admin.kubeconfig")),
+            sims: data.join("sim"),
+            log,
+            _supervisor: shell,
+        }
+    }
+}
