@@ -1,7 +1,7 @@
 //! The pure planner, and the controllers that carry its decisions out.
 //!
 //! [`plan`] decides on one step for one machine from what is wanted, what is known and what time it
-//! is. [`run`] keeps caches of the API, hands each record to the planner when something happened to
+//! is. [`run()`] keeps caches of the API, hands each record to the planner when something happened to
 //! it, writes down what has to be on record, and asks the provider in a task of its own: a reconcile
 //! never waits for a hypervisor. Everything that must outlive a crash is in the API.
 

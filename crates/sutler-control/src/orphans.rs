@@ -5,7 +5,7 @@
 //! before its machine is asked for, so one that is being made never looks like an orphan.
 //!
 //! Orphans are only reported, unless the Provider carries the annotation `sutler.dev/reap-orphans`.
-//! Then they are removed, at most [`PER_SWEEP`] after each inventory however many there are (a
+//! Then they are removed, at most `PER_SWEEP` after each inventory however many there are (a
 //! mistake that makes all machines orphans must leave time to notice it), each after it was read of
 //! in the Provider's status and after two sightings in inventories that began at least an interval
 //! apart, and none while the provider is not well.

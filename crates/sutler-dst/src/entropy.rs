@@ -15,6 +15,10 @@ pub fn begin(seed: u64) {
 }
 
 /// What libraries call for random bytes. On threads that are no simulation it is the system's.
+///
+/// # Safety
+///
+/// `buffer` has room for `length` bytes, as for the C library's function of this name.
 #[expect(unsafe_code, reason = "this is the C library's function, with its signature")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, _flags: u32) -> isize {

@@ -61,7 +61,7 @@ impl Farm {
 
     /// Waits for one seed to end.
     #[expect(unsafe_code, reason = "this is the system's call that waits for a process")]
-    pub fn next(&mut self) -> Option<Outcome> {
+    pub fn take(&mut self) -> Option<Outcome> {
         // The pipe is read to its end before its process is waited for: a long log would otherwise
         // never fit. The oldest is the likeliest to be done.
         let pid = *self.running.keys().next()?;
@@ -83,6 +83,6 @@ impl Farm {
     /// Runs one seed.
     pub fn run(&mut self, seed: u64, broken: Option<Rule>, keep_log: bool) -> Option<Outcome> {
         self.begin(seed, Scenario::of(seed), broken, keep_log);
-        self.next()
+        self.take()
     }
 }

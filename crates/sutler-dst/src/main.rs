@@ -68,7 +68,7 @@ fn main() -> ExitCode {
             farm.begin(next, Scenario::of(next), broken, false);
             next += 1;
         }
-        let Some(outcome) = farm.next() else { continue };
+        let Some(outcome) = farm.take() else { continue };
         hash ^= outcome.hash.rotate_left((outcome.seed % 64) as u32);
         if outcome.violation.is_some() {
             failures += 1;
@@ -93,7 +93,7 @@ fn table(farm: &mut Farm) -> ExitCode {
                 step += 1;
                 farm.begin(u64::from(step), Scenario::table(class, step), None, true);
             }
-            let Some(outcome) = farm.next() else { continue };
+            let Some(outcome) = farm.take() else { continue };
             lives += 1;
             if outcome.violation.is_some() {
                 println!("platform {class}:\n{}", outcome.log.join("\n"));

@@ -2,7 +2,7 @@
 //! programs are in the cache, `sutler serve --cluster` with the real kube-apiserver.
 //!
 //! `SUTLER_BENCH_SIZES=1000,10000` measures other numbers of machines.
-#![expect(clippy::panic, clippy::unwrap_used, missing_docs, reason = "what fails ends the bench")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "what fails ends the bench")]
 
 #[path = "machines/fleet.rs"]
 mod fleet;

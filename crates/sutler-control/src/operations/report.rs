@@ -228,9 +228,11 @@ mod tests {
     #[test]
     fn an_end_says_what_became_of_it_and_no_longer_waits() {
         let now = Timestamp::from_second(5).unwrap();
-        let mut old = OperationStatus::default();
-        old.waiting = Some(Default::default());
-        old.started_at = Some(Time(Timestamp::from_second(1).unwrap()));
+        let old = OperationStatus {
+            waiting: Some(Default::default()),
+            started_at: Some(Time(Timestamp::from_second(1).unwrap())),
+            ..OperationStatus::default()
+        };
         let new = ended(&old, End::Completed(Box::default()), Some(2), now);
         assert_eq!(new.state, Some(OperationState::Completed));
         assert_eq!(new.started_at, old.started_at);

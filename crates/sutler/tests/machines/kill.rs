@@ -111,7 +111,7 @@ async fn act(machines: &Api<DynamicObject>, random: &mut StdRng, life: Duration)
                 continue;
             }
             7 => json!({"spec": {"resources": {"cpu": random.random_range(1..9)}}}),
-            8 => json!({"spec": {"powerState": ["On", "Off"][random.random_range(0..2)]}}),
+            8 => json!({"spec": {"powerState": (["On", "Off"][random.random_range(0..2)])}}),
             _ => json!({"spec": {"disks": [{"name": "data",
                 "sizeGiB": random.random_range(1..50)}]}}),
         };
