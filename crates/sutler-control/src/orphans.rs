@@ -168,7 +168,7 @@ async fn confirm(
     if !new.is_empty() {
         tracing::warn!(provider = %connection.key, count = new.len(), "machines have no record");
     }
-    reap(context, connection, &provider);
+    reap(context, connection, &provider, as_of);
 }
 
 /// The UIDs of all records, read from the API and not from a cache.
@@ -268,7 +268,12 @@ fn due(
 }
 
 /// Removes orphans where that is asked for and nothing speaks against it.
-fn reap(context: &Arc<Context>, connection: &Arc<Connection>, provider: &Arc<Provider>) {
+fn reap(
+    context: &Arc<Context>,
+    connection: &Arc<Connection>,
+    provider: &Arc<Provider>,
+    as_of: Timestamp,
+) {
     let wanted = provider.annotations().get(annotations::REAP_ORPHANS);
     if wanted.is_none_or(|wanted| wanted != "true")
         || provider.metadata.deletion_timestamp.is_some()
@@ -285,6 +290,11 @@ fn reap(context: &Arc<Context>, connection: &Arc<Connection>, provider: &Arc<Pro
         let found = due.into_iter().filter_map(|id| Some((id.clone(), known.get(&id)?.clone())));
         found.collect::<Vec<_>>()
     });
+    // Where nobody else wants a list, the second sighting would be long in coming.
+    if connection.state().orphans.values().any(|orphan| orphan.sightings < needed) {
+        let interval = connection.inventory.settings().interval;
+        connection.inventory.want(as_of.saturating_add(interval).unwrap_or(Timestamp::MAX));
+    }
     for (id, orphan) in orphans {
         let (context_, connection) = (context.clone(), connection.clone());
         let provider = provider.clone();
@@ -326,6 +336,8 @@ async fn remove(
     match connection.gate.delete(request, not_after).await {
         Ok(_) => {
             context.counters.count_reaped();
+            // Its absence is observed, and then it is no longer reported.
+            connection.inventory.want(context.clock.now());
             let message = format!("machine {id} ({name}) had no record and is removed");
             context.recorder.warn(provider, "OrphanRemoved", &message).await;
         }

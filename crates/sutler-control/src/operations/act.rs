@@ -100,7 +100,7 @@ pub(crate) async fn act(work: &Work<'_>, request: &Request, unknown: bool) -> Re
                 Ok(vm) => vm,
                 // It was there when this began.
                 Err(_) if unknown && matches!(wish, Wish::Destroy | Wish::Forget) => {
-                    return Ok(Next::End(End::Completed(Default::default())));
+                    return Ok(gone(key));
                 }
                 Err(failure) => return Ok(failure.into()),
             };
@@ -293,13 +293,13 @@ async fn follow(work: &Work<'_>, key: &Key, wish: &Wish) -> Result<Next, Error> 
     let leaves = matches!(wish, Wish::Destroy | Wish::Forget);
     let vm = match meant(work, key).await? {
         Ok(vm) => vm,
-        Err(_) if leaves => return Ok(Next::End(End::Completed(Default::default()))),
+        Err(_) if leaves => return Ok(gone(key)),
         Err(failure) => return Ok(failure.into()),
     };
     // One that was made after this began is not the one that was asked to go.
     let later = vm.metadata.creation_timestamp.as_ref().is_some_and(|made| made.0 > work.since());
     if leaves && later {
-        return Ok(Next::End(End::Completed(Default::default())));
+        return Ok(gone(key));
     }
     if work.operation.spec.cancel && *wish == Wish::Provision {
         let message = "it is no longer followed; delete the VirtualMachine to undo it";
@@ -317,6 +317,11 @@ async fn follow(work: &Work<'_>, key: &Key, wish: &Wish) -> Result<Next, Error> 
         Standing::Going(reason, message) => Next::Wait(reason, message),
         Standing::Ended(end) => Next::End(end),
     })
+}
+
+/// The record is off the books, as was asked for.
+fn gone(key: &Key) -> Next {
+    Next::End(End::Completed(Box::new(call::with_data(&key.name, Value::Null))))
 }
 
 /// Has an image brought to a Provider that no machine may use it on yet.

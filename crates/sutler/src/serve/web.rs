@@ -1,9 +1,10 @@
 //! Requests that lifecycle hooks send to guests.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::{Either, select};
 use http::{Request, Uri, header};
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
@@ -54,12 +55,15 @@ async fn send(uri: &Uri) -> Result<()> {
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .map_err(|error| Error::invalid("httpGet", "no request").because(error))?;
-    let response = tokio::select! {
-        response = sender.send_request(request) => response,
-        // The connection has to be driven for an answer to come; where it ends first, there is none.
-        _ = connection => return Err(failed("the connection ended without an answer")),
+    let (answer, drive) = (pin!(sender.send_request(request)), pin!(connection));
+    let response = match select(answer, drive).await {
+        Either::Left((response, _)) => response,
+        // The connection may end with the answer already there: only the answer itself tells.
+        Either::Right((_, answer)) => answer.await,
     };
-    let status = response.map_err(|error| failed("no answer").because(error))?.status();
+    let status = response
+        .map_err(|error| failed("the connection ended without an answer").because(error))?
+        .status();
     match status.as_u16() {
         0..400 => Ok(()),
         code => Err(Error::new(ErrorKind::Failed, format!("GET {uri}: the guest answered {code}"))),
