@@ -337,7 +337,7 @@ async fn remove(
         Ok(_) => {
             context.counters.count_reaped();
             // Its absence is observed, and then it is no longer reported.
-            connection.inventory.want(context.clock.now());
+            connection.inventory.want(context.clock.now() + Duration::from_millis(1));
             let message = format!("machine {id} ({name}) had no record and is removed");
             context.recorder.warn(provider, "OrphanRemoved", &message).await;
         }

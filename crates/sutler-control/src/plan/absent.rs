@@ -146,7 +146,10 @@ fn tombstone_end(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) 
     match inputs.memory.attempt_of(intent.requested_at) {
         // Where machines carry tokens, a second effect of a request that was answered would be found
         // as an orphan; elsewhere only time proves that there is none.
-        Some(Outcome::Accepted { id: Some(_), at, task: None }) if platform.capabilities.token => {
+        // A machine that was seen complete is all that its task was for.
+        Some(Outcome::Accepted { id: Some(_), at, task })
+            if platform.capabilities.token && (task.is_none() || inputs.record.provisioned) =>
+        {
             known.unwrap_or(*at)
         }
         Some(Outcome::Refused(_)) => intent.requested_at,
