@@ -283,7 +283,8 @@ fn power(
     let id = &seen.machine.id;
     let first = !inputs.record.provisioned;
     let wanted = desired.power.or(first.then_some(WantedPower::On));
-    let (power, step) = match (wanted?, seen.machine.power) {
+    let Some(wanted) = wanted else { return restart(inputs, seen) };
+    let (power, step) = match (wanted, seen.machine.power) {
         (_, Power::Unknown) | (WantedPower::On, Power::On) => {
             return restart(inputs, seen);
         }
