@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::lab::{INFRA, Lab, machine, ready};
+use crate::lab::{INFRA, Lab, ready};
 
 both!(
     what_is_not_there_is_named,
