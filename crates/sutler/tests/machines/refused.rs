@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::lab::{INFRA, Lab, ready};
+use crate::lab::{INFRA, Lab, is_ready, machine, ready};
 
 both!(
     what_is_not_there_is_named,
+    what_does_not_fit_is_not_made,
     kinds_of_later_releases_say_so,
     other_platforms_say_that_they_are_not_in_this_build,
 );
@@ -39,6 +40,31 @@ async fn what_is_not_there_is_named(lab: Lab) {
         lab.until_gone(name).await;
     }
     assert!(lab.platform().is_empty());
+}
+
+async fn what_does_not_fit_is_not_made(lab: Lab) {
+    lab.furnish(json!({"hosts": [{"name": "h", "cpu": 4, "memoryMib": 4096}]})).await;
+    let none = lab.try_create(machine("none", json!({"resources": {"memoryMiB": 0}}))).await;
+    let error = none.unwrap_err().to_string();
+    assert!(error.contains("spec.resources.memoryMiB"), "{error}");
+
+    lab.record("large", json!({"resources": {"cpu": 64}})).await;
+    let vm = lab.until("large", "refused", says_no).await;
+    let reason = ready(&vm)["reason"].as_str().unwrap();
+    assert!(["Exhausted", "Invalid"].contains(&reason), "{vm:#}");
+
+    // Long names are cut where a hash keeps them apart; where they are to be exact, they cannot be.
+    lab.patch_of("Provider", "sim", json!({"spec": {"naming": "Exact"}})).await.unwrap();
+    lab.until_of(INFRA, "Provider", "sim", "ready", is_ready).await;
+    let long = "a".repeat(200);
+    lab.record(&long, json!({})).await;
+    let vm = lab.until(&long, "refused", says_no).await;
+    assert_eq!(ready(&vm)["reason"], "Invalid", "{vm:#}");
+    assert!(lab.platform().is_empty());
+    for name in ["large", &long] {
+        lab.delete(name).await;
+        lab.until_gone(name).await;
+    }
 }
 
 async fn kinds_of_later_releases_say_so(lab: Lab) {
