@@ -110,6 +110,11 @@ pub(crate) async fn reconcile(
         });
     }
     tracing::trace!(%key, step = ?next.step, reason = %next.report.reason, "planned");
+    let phase = vm.status.as_ref().and_then(|status| status.phase);
+    if memory.is_looking() && phase == Some(next.report.phase) {
+        // A look at a task or a machine is no news: what comes of it is said when it is there.
+        return Ok(Action::requeue(RESYNC));
+    }
     carry_out(&context, &vm, &record, desired.as_ref().ok(), connection, next).await
 }
 

@@ -29,6 +29,9 @@ use crate::{
 /// The least pause between two writes of one record's status.
 const SPACING: Duration = Duration::from_millis(50);
 
+/// How many times as long as other news mere motion may wait to be written.
+const MOTION: u32 = 5;
+
 /// A record that cannot be read.
 pub(super) fn unreadable(message: String) -> Report {
     Report {
@@ -76,8 +79,7 @@ pub(super) async fn publish(
     };
     let due = context.slot(&uid, |slot| {
         let since = *slot.unwritten_since.get_or_insert(now);
-        let pause =
-            if matters(&old, &new, report) { Duration::ZERO } else { context.settings.coalesce };
+        let pause = pause(&old, &new, report, context.settings.coalesce, now);
         // Two processes that see things differently must not answer each other without end.
         let again = slot.status_at.map_or(Timestamp::MIN, |at| at + SPACING);
         let due = since.saturating_add(pause).unwrap_or(now).max(again);
@@ -101,15 +103,45 @@ pub(super) async fn publish(
     Ok(None)
 }
 
-/// Whether a change of status must not wait: everything but progress.
-fn matters(old: &VirtualMachineStatus, new: &VirtualMachineStatus, report: &Report) -> bool {
-    if report.ready || report.stalled || report.phase == Phase::Failed {
-        return true;
+/// How long a change of status may wait for more to come. What people act on is written at once, the
+/// steps on the way there once in a while, and mere motion (a percentage, the time of the next poll)
+/// seldom: a machine that takes minutes must not cost a write for every look at its task.
+fn pause(
+    old: &VirtualMachineStatus,
+    new: &VirtualMachineStatus,
+    report: &Report,
+    coalesce: Duration,
+    now: Timestamp,
+) -> Duration {
+    let turning_point = report.ready
+        || report.stalled
+        || report.phase == Phase::Failed
+        // What was ready and is no longer, people want to know at once.
+        || conditions::is_true(&old.conditions, condition_types::READY)
+        || report.phase == Phase::Deleting && old.phase != new.phase;
+    if turning_point {
+        return Duration::ZERO;
     }
-    // What was ready and is no longer, people want to know at once.
-    conditions::is_true(&old.conditions, condition_types::READY)
-        || report.waiting.is_some() && old.phase == new.phase
-        || report.phase == Phase::Deleting && old.phase != new.phase
+    // A next try that is far off is worth knowing soon: who waits for it can go and do other things.
+    let next = new.waiting.as_ref().and_then(|waiting| waiting.next_attempt.as_ref());
+    let far = next.is_some_and(|Time(next)| *next > now + coalesce * 2 * MOTION);
+    match still(old) == still(new) && !far {
+        true => coalesce * MOTION,
+        false => coalesce,
+    }
+}
+
+/// A status without what moves by itself while a platform works.
+fn still(status: &VirtualMachineStatus) -> VirtualMachineStatus {
+    let mut still = status.clone();
+    still.last_observed_at = None;
+    if let Some(waiting) = &mut still.waiting {
+        waiting.next_attempt = None;
+    }
+    for stage in &mut still.stages {
+        stage.percent = None;
+    }
+    still
 }
 
 fn next_status(

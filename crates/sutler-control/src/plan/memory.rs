@@ -111,6 +111,11 @@ impl Memory {
         self.failures.remove(what);
     }
 
+    /// Whether a call is under way that changes nothing.
+    pub fn is_looking(&self) -> bool {
+        matches!(self.in_flight, Some("task" | "describe"))
+    }
+
     /// The attempt that the intent of this time announced.
     pub fn attempt_of(&self, requested_at: Timestamp) -> Option<&Outcome> {
         let attempt = self.attempt.as_ref().filter(|a| a.requested_at == requested_at)?;

@@ -141,13 +141,8 @@ impl Bad<'_> {
     }
 }
 
-/// A `Status` with this code, whose message holds a text. Which of 400 and 422 it is for a body
-/// that does not fit is a matter of likeness, which other tests look after.
+/// A `Status` with this code, whose message holds a text.
 fn refused(answer: &Answer, code: u16, says: &str, shown: &str) {
-    let code = match (code, answer.code) {
-        (400 | 422, either @ (400 | 422)) => either,
-        _ => code,
-    };
     assert_eq!(answer.code, code, "{shown}\n{}", answer.text());
     let status = answer.value();
     assert_eq!((&status["kind"], &status["code"]), (&"Status".into(), &code.into()), "{shown}");

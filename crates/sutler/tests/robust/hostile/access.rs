@@ -115,6 +115,11 @@ async fn hostile_users_are_refused() {
             r#"nodes is forbidden: User "viewer" cannot list resource "nodes" in API group "" at the cluster scope"#,
         ),
         (
+            "GET",
+            "/api/v1/namespaces/..%2Fdefault/configmaps",
+            r#"default "configmaps" is forbidden: User "viewer" cannot get resource "default" in API group "" in the namespace "..""#,
+        ),
+        (
             "POST",
             BINDINGS,
             r#"rolebindings.rbac.authorization.k8s.io is forbidden: User "viewer" cannot create resource "rolebindings" in API group "rbac.authorization.k8s.io" in the namespace "default""#,

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use super::{Bad, CONFIG_MAPS, Hosted};
 use crate::client::JSON;
 
+/// What is said to an address that no resource has.
+const NOWHERE: &str = "the server could not find the requested resource";
+
 fn get(target: String, code: u16, says: &str) -> Bad<'_> {
     Bad { method: "GET", target, content: "", body: Vec::new(), code, says }
 }
@@ -34,11 +37,20 @@ fn token(value: &Value) -> String {
 async fn hostile_queries_are_refused() {
     let mut hosted = Hosted::start(&[]).await;
     let mut cases = Vec::new();
-    for selector in
-        ["a in (", "!!", "a=b=c", "=x", "a>x", "é=1", "a=\u{1}", ",,", "x in (a,,b", "a b"]
-    {
+    for (selector, says) in [
+        ("a in (", "found '', expected: ',', ')' or identifier"),
+        ("!!", "found '!', expected: identifier"),
+        ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+        ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a>x", "values[0]: Invalid value: \"x\""),
+        ("é=1", "Invalid value: \"é\": name part must consist of"),
+        ("a=\u{1}", "values[0][a]: Invalid value: \"\\x01\""),
+        (",,", "found ',', expected: !, identifier, or 'end of string'"),
+        ("x in (a,,b", "found '', expected: ',' or ')'"),
+        ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+    ] {
         let target = query(&format!("labelSelector={}", encoded(selector)));
-        cases.push(get(target, 400, ""));
+        cases.push(get(target, 400, says));
     }
     let long = "a".repeat(300);
     cases.push(get(query(&format!("labelSelector={long}")), 400, "must be no more than 63 bytes"));
@@ -118,26 +130,32 @@ async fn hostile_paths_and_names_lead_nowhere() {
     for name in ["a\0b", "a\nb", "..", "a/b", "A", "-a", "", "%2e", "a b", "\u{202e}a", &long] {
         named(name).check(&mut hosted.admin).await;
     }
-    for name in ["a\0b", "A", &long] {
+    for name in ["a\0b", "../one", "..", "A", &long] {
         let target = format!("{CONFIG_MAPS}/{}?fieldManager=m", encoded(name));
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let content = "application/apply-patch+yaml";
         let body = object.to_string().into_bytes();
-        let says = "invalid";
-        let case = Bad { method: "PATCH", target, content, body, code: 422, says };
+        // A name that means something in a path is refused before the body is looked at, and a slash
+        // is one, however it is written.
+        let (code, says) = match name {
+            "../one" => (404, NOWHERE),
+            ".." => (400, "Name parameter invalid: \"..\": may not be '..'"),
+            _ => (422, "is invalid: metadata.name: Invalid value: "),
+        };
+        let case = Bad { method: "PATCH", target, content, body, code, says };
         case.check(&mut hosted.admin).await;
     }
-    for target in [
-        format!("{CONFIG_MAPS}/one%00"),
-        format!("{CONFIG_MAPS}/%2Fone"),
-        format!("{CONFIG_MAPS}/.."),
-        format!("{CONFIG_MAPS}/%ff"),
-        format!("{CONFIG_MAPS}/{long}{long}"),
-        "/api/v1/namespaces/kube-system%2F..%2Fdefault/configmaps/one".to_owned(),
-        "/api/v1/namespaces/default%2Fone/configmaps/x".to_owned(),
+    for (target, code, says) in [
+        (format!("{CONFIG_MAPS}/one%00"), 404, "configmaps \"one"),
+        (format!("{CONFIG_MAPS}/%2Fone"), 404, NOWHERE),
+        (format!("{CONFIG_MAPS}/.."), 400, "Name parameter invalid: \"..\": may not be '..'"),
+        (format!("{CONFIG_MAPS}/%ff"), 404, "not found"),
+        (format!("{CONFIG_MAPS}/{long}{long}"), 404, "not found"),
+        ("/api/v1/namespaces/kube-system%2F..%2Fdefault/configmaps/one".to_owned(), 404, NOWHERE),
+        ("/api/v1/namespaces/default%2Fone/configmaps/x".to_owned(), 404, NOWHERE),
     ] {
         let answer = hosted.admin.get(&target).await.unwrap();
-        assert!((400..500).contains(&answer.code), "{target}: {answer:?}");
+        super::refused(&answer, code, says, &target);
     }
     // Addresses without a handler; some of them are answered by a plain text, as in the API.
     for target in [
@@ -152,32 +170,45 @@ async fn hostile_paths_and_names_lead_nowhere() {
         let answer = hosted.admin.get(target).await.unwrap();
         assert_eq!(answer.code, 404, "{target}: {answer:?}");
         let text = answer.text();
-        assert!(!text.is_empty(), "{target}");
+        assert!(text.contains("not found") || text.contains("could not find"), "{target}: {text}");
     }
-    // Nothing of a namespace shows through another name for it.
-    for namespace in ["..", "kube-system%2F..%2Fdefault", "default%00", "default%2F", "%zz", "."] {
+    assert_eq!(hosted.admin.get("/%").await.unwrap().code, 400);
+    // Nothing of a namespace shows through another name for it. A name that no key can hold is the
+    // one thing that the API has no better code for than 500.
+    for (namespace, listed, made, says) in [
+        ("..", 500, 500, "invalid key: \\\"/configmaps/..\\\""),
+        (".", 500, 500, "invalid key: \\\"/configmaps/.\\\""),
+        ("kube-system%2F..%2Fdefault", 404, 404, NOWHERE),
+        ("default%2F", 404, 404, NOWHERE),
+        ("default%00", 200, 404, "not found"),
+        ("%zz", 400, 400, "Bad Request"),
+    ] {
         let target = format!("/api/v1/namespaces/{namespace}/configmaps");
         let answer = hosted.admin.get(&target).await.unwrap();
-        let nothing = answer.code >= 400 || answer.value()["items"] == json!([]);
-        assert!(nothing, "{target}: {answer:?}");
+        assert_eq!(answer.code, listed, "{target}: {answer:?}");
+        match listed {
+            200 => assert_eq!(answer.value()["items"], json!([]), "{target}"),
+            _ => assert!(answer.text().contains(says), "{target}: {answer:?}"),
+        }
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
         let answer = hosted.admin.json("POST", &target, &body).await.unwrap();
-        assert!(answer.code >= 400, "{target}: {answer:?}");
+        assert_eq!(answer.code, made, "{target}: {answer:?}");
+        assert!(answer.text().contains(says), "{target}: {answer:?}");
     }
     for method in ["OPTIONS", "TRACE", "BREW"] {
         let answer = hosted.admin.send(method, CONFIG_MAPS, &[], "").await.unwrap();
-        assert!((400..500).contains(&answer.code), "{method}: {answer:?}");
+        super::refused(&answer, 405, "does not allow this method", method);
     }
     let accept = |form: &'static str| [("accept", form)];
     for form in ["text/html", "application/json;as=Nope;v=v1;g=x", "image/*;q=0.1"] {
         let answer = hosted.admin.send("GET", CONFIG_MAPS, &accept(form), "").await.unwrap();
-        assert_eq!(answer.code, 406, "{form}: {answer:?}");
+        super::refused(&answer, 406, "application/json", form);
     }
     // Refused before anything is written, not after.
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     let headers = [("accept", "text/html"), ("content-type", JSON)];
     let answer = hosted.admin.send("POST", CONFIG_MAPS, &headers, body.to_string()).await.unwrap();
-    assert_eq!(answer.code, 406, "{answer:?}");
+    super::refused(&answer, 406, "application/json", "POST");
     hosted.is_unchanged().await;
     hosted.is_sound().await;
 
