@@ -1,6 +1,7 @@
 //! The controller of VirtualMachines: fetch, plan, carry out one step, say so.
 
 mod execute;
+mod facts;
 mod guest_data;
 pub mod hooks;
 pub(crate) mod image;
@@ -126,15 +127,15 @@ async fn carry_out(
     connection: Option<Arc<Connection>>,
     next: Plan,
 ) -> Result<Action, Error> {
-    let Plan { step, report } = next;
     let now = context.clock.now();
-    let wake = match &step {
+    let wake = match &next.step {
         Step::Wait(at) | Step::LookUntil(_, at) => Some(*at),
         _ => None,
     };
     // What must be on record before the provider is asked is written by the step itself.
     let step_was =
-        execute::execute(context, vm, record, desired, connection.as_ref(), &step).await?;
+        execute::execute(context, vm, record, desired, connection.as_ref(), &next).await?;
+    let report = next.report;
     if broken(Rule::NobodyBlocksTheNeighbour) {
         let calls = std::mem::take(&mut *lock(&context.held_up));
         futures::future::join_all(calls).await;

@@ -23,8 +23,8 @@ use crate::{
     context::{Context, Slot},
     fleet::{Connection, Key, lock},
     plan::{
-        Attempt, DeleteWhy, Desired, Difference, ForgetWhy, Outcome, PowerStep, Record,
-        SEND_WINDOW, Step,
+        Attempt, DeleteWhy, Desired, Difference, ForgetWhy, Outcome, Plan, PowerStep, Record,
+        Report, SEND_WINDOW, Step,
     },
     rules::{Rule, broken},
 };
@@ -59,7 +59,7 @@ pub(super) async fn execute(
     record: &Record,
     desired: Option<&Desired>,
     connection: Option<&Arc<Connection>>,
-    step: &Step,
+    Plan { step, report }: &Plan,
 ) -> Result<Done, Error> {
     if let Step::Forget(why) = step {
         return forget(context, vm, record, *why).await;
@@ -83,7 +83,7 @@ pub(super) async fn execute(
         Step::Describe(id) => work.describe(id),
         Step::Task(task) => work.task(task),
         Step::Power(id, step) => work.power(id, *step),
-        Step::Restart(id, request) => return work.restart(id, request).await,
+        Step::Restart(id, request) => return work.restart(id, request, report).await,
         Step::Reconfigure(id, difference) => work.reconfigure(id, difference),
         Step::PostStart(id) => work.hook(id, hooks::Moment::PostStart),
         Step::PreStop(id) => work.hook(id, hooks::Moment::PreStop),
@@ -276,11 +276,15 @@ impl Work<'_> {
         Ok(written.map_or(Done::Void, Done::Wrote))
     }
 
-    async fn restart(&self, id: &MachineId, request: &str) -> Result<Done, Error> {
-        // Written down before it is sent: a restart is done at most once.
+    async fn restart(&self, id: &MachineId, request: &str, report: &Report) -> Result<Done, Error> {
+        // Written down before it is sent: a restart is done at most once. That the machine is not
+        // ready meanwhile comes with it, or who waits would take it for restarted.
+        let old = self.vm.status.clone().unwrap_or_default();
+        let mut new = super::status::assess(self.context, self.vm, self.desired, report);
+        new.restart_handled = Some(request.to_owned());
         let body = json!({
             "metadata": { "resourceVersion": self.vm.resource_version() },
-            "status": { "restartHandled": request },
+            "status": super::status_difference(&old, &new),
         });
         let Some(fresh) = patch_status(self.context, self.vm, body).await? else {
             return Ok(Done::Void);

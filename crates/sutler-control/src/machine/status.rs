@@ -8,16 +8,16 @@ use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 use sutler_api::{
     conditions,
-    infra::{
-        DiskStatus, InterfaceStatus, MachineResources, PowerState, SnapshotInfo, VirtualMachine,
-        VirtualMachinePhase as Phase, VirtualMachineStatus,
-    },
+    infra::{PowerState, VirtualMachine, VirtualMachinePhase as Phase, VirtualMachineStatus},
     names::{condition_types, reasons, stages},
     progress::{Stage, StageState, Waiting},
 };
-use sutler_provider::{Machine, Power, Seen};
 
-use super::{Error, execute::patch_status};
+use super::{
+    Error,
+    execute::patch_status,
+    facts::{facts, forget_machine},
+};
 use crate::{
     context::{Context, Slot},
     fleet::Key,
@@ -58,20 +58,8 @@ pub(super) async fn publish(
     let uid = vm.uid().unwrap_or_default();
     let now = context.clock.now();
     let old = vm.status.clone().unwrap_or_default();
-    let provider = Key::new(
-        vm.spec.provider_ref.namespace_or(&vm.namespace().unwrap_or_default()),
-        &vm.spec.provider_ref.name,
-    );
-    let capabilities =
-        context.fleet.get(&provider).and_then(|connection| connection.capabilities());
-    let carries_token = capabilities.is_some_and(|capabilities| capabilities.token);
-    let new = context.slot(&uid, |slot| {
-        note_progress(slot, report.progress.as_ref(), report.ready, now);
-        next_status(vm, &old, slot, desired, report, carries_token, now)
-    });
-    let begun = operations::begin(context, vm, report).await?;
-    let mut new = new;
-    new.operation_ref = begun;
+    let mut new = assess(context, vm, desired, report);
+    new.operation_ref = operations::begin(context, vm, report).await?;
     let Some(patch) = difference(&old, &new) else {
         context.slot(&uid, |slot| slot.unwritten_since = None);
         operations::follow(context, vm, report, &new, false).await?;
@@ -101,6 +89,28 @@ pub(super) async fn publish(
     tell(context, &fresh, &old, &new, report).await;
     operations::follow(context, &fresh, report, &new, true).await?;
     Ok(None)
+}
+
+/// The status that a record has after a report.
+pub(super) fn assess(
+    context: &Context,
+    vm: &VirtualMachine,
+    desired: Option<&Desired>,
+    report: &Report,
+) -> VirtualMachineStatus {
+    let now = context.clock.now();
+    let old = vm.status.clone().unwrap_or_default();
+    let provider = Key::new(
+        vm.spec.provider_ref.namespace_or(&vm.namespace().unwrap_or_default()),
+        &vm.spec.provider_ref.name,
+    );
+    let capabilities =
+        context.fleet.get(&provider).and_then(|connection| connection.capabilities());
+    let carries_token = capabilities.is_some_and(|capabilities| capabilities.token);
+    context.slot(&vm.uid().unwrap_or_default(), |slot| {
+        note_progress(slot, report.progress.as_ref(), report.ready, now);
+        next_status(vm, &old, slot, desired, report, carries_token, now)
+    })
 }
 
 /// How long a change of status may wait for more to come. What people act on is written at once, the
@@ -201,142 +211,6 @@ fn next_status(
     new.observed_generation = generation;
     set_conditions(&mut new, report, generation, now);
     new
-}
-
-/// A new incarnation is another machine: nothing that is known of the old one holds of it.
-fn forget_machine(status: &mut VirtualMachineStatus) {
-    *status = VirtualMachineStatus {
-        conditions: std::mem::take(&mut status.conditions),
-        restart_handled: status.restart_handled.take(),
-        operation_ref: status.operation_ref.take(),
-        ..VirtualMachineStatus::default()
-    };
-}
-
-/// Takes over what the platform shows; what it does not tell stays as it was.
-fn facts(
-    status: &mut VirtualMachineStatus,
-    seen: &Seen,
-    desired: Option<&Desired>,
-    hold_power: bool,
-    now: Timestamp,
-) {
-    let Machine {
-        id,
-        name,
-        token: _,
-        installation: _,
-        power,
-        busy: _,
-        hostname,
-        ips,
-        cpu,
-        memory_mib,
-        disks,
-        interfaces,
-        snapshots,
-        tags: _,
-        host,
-        group: _,
-        console_url,
-        created_at,
-        raw,
-    } = seen.machine.as_ref();
-    let before = status.clone();
-    status.id = Some(id.0.clone());
-    if status.platform_name.is_none() {
-        status.platform_name = Some(name.clone());
-    }
-    match power {
-        Power::On if hold_power => {}
-        Power::On => status.power_state = Some(PowerState::On),
-        Power::Off | Power::Paused => status.power_state = Some(PowerState::Off),
-        Power::Unknown => {}
-    }
-    if !ips.is_empty() {
-        status.ips.clone_from(ips);
-    }
-    keep(&mut status.hostname, hostname);
-    keep(&mut status.host, host);
-    keep(&mut status.console_url, console_url);
-    if cpu.is_some() || memory_mib.is_some() {
-        let current = status.current_resources.get_or_insert_default();
-        *current = MachineResources {
-            cpu: cpu.and_then(|cpu| i32::try_from(cpu).ok()).or(current.cpu),
-            memory_mib: memory_mib.and_then(|mib| i64::try_from(mib).ok()).or(current.memory_mib),
-            gpu: current.gpu.take(),
-        };
-    }
-    if let Some(disks) = disks {
-        status.disks = disks
-            .iter()
-            .map(|disk| DiskStatus {
-                name: disk.name.clone(),
-                id: disk.id.clone(),
-                path: disk.path.clone(),
-                size_gib: i32::try_from(disk.size_gib).ok(),
-                managed: managed(
-                    desired.is_some_and(|d| d.request.disks.iter().any(|w| w.name == disk.name)),
-                    before.disks.iter().any(|d| d.name == disk.name && d.managed == Some(true)),
-                ),
-            })
-            .collect();
-    }
-    if let Some(interfaces) = interfaces {
-        status.interfaces = interfaces
-            .iter()
-            .map(|card| InterfaceStatus {
-                name: card.name.clone(),
-                device: card.device.clone(),
-                mac_address: card.mac.clone(),
-                network: card.network.clone(),
-                ips: card.ips.clone(),
-                managed: managed(
-                    desired.is_some_and(|d| {
-                        d.request.nics.iter().any(|w| Some(&w.name) == card.name.as_ref())
-                    }),
-                    before
-                        .interfaces
-                        .iter()
-                        .any(|c| c.name == card.name && c.managed == Some(true)),
-                ),
-            })
-            .collect();
-    }
-    if let Some(snapshots) = snapshots {
-        status.snapshots = snapshots
-            .iter()
-            .map(|snapshot| SnapshotInfo {
-                id: snapshot.id.0.clone(),
-                name: snapshot.name.clone(),
-                creation_time: Time(snapshot.created_at.unwrap_or(seen.first_seen)),
-                description: snapshot.description.clone(),
-                size_bytes: snapshot.size_bytes.and_then(|size| i64::try_from(size).ok()),
-                has_memory: Some(snapshot.memory),
-            })
-            .collect();
-    }
-    if !raw.is_empty() {
-        status.provider.clone_from(raw);
-    }
-    if status.created_at.is_none() {
-        status.created_at = Some(Time(created_at.unwrap_or(seen.first_seen)));
-    }
-    // That it was looked at is worth no write of its own.
-    if *status != before || status.last_observed_at.is_none() {
-        status.last_observed_at = Some(Time(now));
-    }
-}
-
-/// What the spec asks for, or once asked for, is ours.
-fn managed(wanted: bool, before: bool) -> Option<bool> {
-    (wanted || before).then_some(true)
-}
-
-fn keep(known: &mut Option<String>, told: &Option<String>) {
-    if told.is_some() {
-        known.clone_from(told);
-    }
 }
 
 fn waiting(old: &VirtualMachineStatus, report: &Report, now: Timestamp) -> Option<Waiting> {
