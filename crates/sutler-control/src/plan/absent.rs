@@ -154,6 +154,10 @@ fn tombstone_end(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) 
         }
         Some(Outcome::Refused(_)) => intent.requested_at,
         Some(Outcome::TaskFailed { at, .. }) => *at,
+        // The same is known of it after a restart of this process: its record says so.
+        _ if platform.capabilities.token && inputs.record.provisioned && known.is_some() => {
+            known.unwrap_or(intent.requested_at)
+        }
         _ if !platform.capabilities.returns_id && inputs.record.id.is_none() => {
             later(intent.requested_at, platform.discovery_timeout).max(settled)
         }

@@ -1,6 +1,7 @@
 //! The cluster form: the same controllers against a cluster's own API server.
 
 use anyhow::{Context as _, Result, bail};
+use sutler_control::Settings;
 use tokio::sync::watch;
 
 use super::{
@@ -45,6 +46,7 @@ pub(super) async fn run(
     super::serve_metrics(args, registry, stopped.clone()).await?;
     let options = Options {
         identity: unique_identity(),
+        lease: Settings::default().lease,
         sims: args.data_dir.as_deref().map(|folder| DataDir::new(folder).sims()),
     };
     let server = session.config.cluster_url.to_string();

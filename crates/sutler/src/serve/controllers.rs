@@ -40,6 +40,8 @@ impl Shared {
 pub(super) struct Options {
     /// Who this process is among those that could lead.
     pub(super) identity: String,
+    /// How long a leader that falls silent stays the leader.
+    pub(super) lease: Duration,
     /// Where simulated hypervisors are kept; in memory when absent.
     pub(super) sims: Option<PathBuf>,
 }
@@ -63,8 +65,12 @@ pub(super) fn spawn(
     stopped: watch::Receiver<bool>,
 ) -> JoinHandle<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let settings =
-        Settings { identity: options.identity, seed: rand::rng().random(), ..Settings::default() };
+    let settings = Settings {
+        identity: options.identity,
+        lease: options.lease,
+        seed: rand::rng().random(),
+        ..Settings::default()
+    };
     let outside = Outside {
         clock: clock.clone(),
         connector: Arc::new(Platforms::new(clock.clone(), options.sims)),

@@ -100,6 +100,8 @@ async fn act(
     let options = Options {
         // The store lets no second server in, so whoever led before is gone.
         identity: "embedded".to_owned(),
+        // Nobody waits for this one to fall silent: a busy machine must not cost it its memory.
+        lease: Duration::from_secs(300),
         sims: (args.store == StoreKind::Sqlite).then(|| data.sims()),
     };
     Ok(super::controllers::spawn(client, options, shared, stopped))
