@@ -49,6 +49,8 @@ pub mod labels {
 
 /// Annotations on our objects.
 pub mod annotations {
+    /// What `kubectl apply` last applied, as it keeps it for itself.
+    pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// The ownership token: the record's UID and its incarnation. Written before the provider is called.
     pub const TOKEN: &str = "sutler.dev/token";
     /// What the machine is called on its platform; decided with the token.

@@ -27,6 +27,7 @@ use crate::{
     fleet::{Connector, Fleet, Key, Target, lock},
     index::Index,
     plan::{Claims, Memory},
+    recent::Recent,
 };
 
 /// The least pause between two writes of one status by one process: two that see things differently
@@ -95,7 +96,8 @@ pub struct Context {
     pub(crate) images: Store<VMImage>,
     pub(crate) networks: Store<VMNetworkAttachment>,
     pub(crate) operations: Store<Operation>,
-    pub(crate) slots: Mutex<BTreeMap<String, Slot>>,
+    /// Each in a place of its own: they are large, and a tree leaves room for more than it holds.
+    pub(crate) slots: Mutex<BTreeMap<String, Box<Slot>>>,
     pub(crate) index: Mutex<Index>,
     /// Whether all records are in the index.
     pub(crate) indexed: AtomicBool,
@@ -105,7 +107,7 @@ pub struct Context {
     /// Images on their way off a Provider, by the image's UID and its name there.
     pub(crate) removals: Mutex<BTreeMap<(String, Key, String), crate::images::Removal>>,
     /// When the status of an object was last written, by its UID.
-    pub(crate) writes: Mutex<BTreeMap<String, jiff::Timestamp>>,
+    pub(crate) writes: Mutex<Recent<String, jiff::Timestamp>>,
     pub(crate) secrets: Mutex<BTreeMap<Key, Arc<Secret>>>,
     /// Calls that reconciles wait for, where a test broke the rule that they never do.
     pub(crate) held_up: Mutex<Vec<futures::future::BoxFuture<'static, ()>>>,
@@ -191,11 +193,7 @@ impl Context {
     /// Notes that the status of the object with this UID was written.
     pub(crate) fn wrote(&self, uid: &str) {
         let now = self.clock.now();
-        let mut writes = lock(&self.writes);
-        if writes.len() > 4096 {
-            writes.retain(|_, at| now.duration_since(*at).as_secs() < 60);
-        }
-        writes.insert(uid.to_owned(), now);
+        lock(&self.writes).insert(uid.to_owned(), now);
     }
 
     /// What this process knows of the record with this UID.

@@ -1,7 +1,6 @@
 //! Events that people read, each told once and then counted.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -20,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use sutler_api::names::MANAGER;
 use sutler_provider::Clock;
 
-use crate::fleet::lock;
+use crate::{fleet::lock, recent::Recent};
 
 /// The pause between two writes of the same event: what repeats faster is counted and written later.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -32,9 +31,10 @@ const REMEMBERED: usize = 4096;
 pub(crate) struct Recorder {
     client: Client,
     clock: Arc<dyn Clock>,
-    told: Mutex<BTreeMap<String, Told>>,
+    told: Mutex<Recent<String, Told>>,
 }
 
+#[derive(Debug, Clone, Copy)]
 struct Told {
     count: i32,
     written: Timestamp,
@@ -42,7 +42,7 @@ struct Told {
 
 impl Recorder {
     pub(crate) fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
-        Self { client, clock, told: Mutex::default() }
+        Self { client, clock, told: Mutex::new(Recent::new(REMEMBERED)) }
     }
 
     /// Tells of something that went as it should.
@@ -71,24 +71,16 @@ impl Recorder {
         let now = self.clock.now();
         let count = {
             let mut told = lock(&self.told);
-            if told.len() > REMEMBERED {
-                told.retain(|_, told| now.duration_since(told.written).as_secs() < 600);
+            let before = told.get(&name).copied();
+            let count = before.map_or(1, |told| told.count.saturating_add(1));
+            let pause = before.and_then(|told| now.duration_since(told.written).try_into().ok());
+            let too_soon = pause.is_some_and(|pause: Duration| pause < PAUSE);
+            let written = before.filter(|_| too_soon).map_or(now, |told| told.written);
+            told.insert(name.clone(), Told { count, written });
+            if too_soon {
+                return;
             }
-            match told.get_mut(&name) {
-                None => {
-                    told.insert(name.clone(), Told { count: 1, written: now });
-                    1
-                }
-                Some(told) => {
-                    told.count = told.count.saturating_add(1);
-                    let pause = Duration::try_from(now.duration_since(told.written));
-                    if pause.unwrap_or_default() < PAUSE {
-                        return;
-                    }
-                    told.written = now;
-                    told.count
-                }
-            }
+            count
         };
         let result = self.write(reference, &name, type_, reason, message, count, now).await;
         if let Err(error) = result {

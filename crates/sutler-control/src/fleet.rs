@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -21,9 +22,13 @@ use crate::{
     rules::{Rule, broken},
 };
 
-/// Namespace and name of an object.
+/// Namespace and name of an object. A copy costs nothing: many places keep one of each object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct Key(Arc<Names>);
+
+/// Namespace and name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Names {
     /// The namespace.
     pub namespace: String,
     /// The name.
@@ -33,7 +38,15 @@ pub struct Key {
 impl Key {
     /// The key of this object.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self(Arc::new(Names { namespace: namespace.into(), name: name.into() }))
+    }
+}
+
+impl Deref for Key {
+    type Target = Names;
+
+    fn deref(&self) -> &Names {
+        &self.0
     }
 }
 

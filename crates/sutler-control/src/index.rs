@@ -1,6 +1,9 @@
 //! Which records use what, so that a change finds them without a search.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use sutler_api::{infra::VirtualMachine, names::annotations};
 use sutler_provider::{Machine, MachineId};
@@ -36,13 +39,33 @@ struct Entry {
     uid: String,
     /// When its machine was made, to the second.
     made: Option<i64>,
-    references: BTreeSet<Reference>,
+    /// In their order.
+    references: Box<[Arc<Reference>]>,
+}
+
+/// The records that use something: mostly one, as of a machine, or many, as of a class.
+#[derive(Debug)]
+enum Users {
+    One(Key),
+    Many(BTreeSet<Key>),
+}
+
+impl Users {
+    fn insert(&mut self, key: Key) {
+        match self {
+            Self::One(user) if *user == key => {}
+            Self::One(user) => *self = Self::Many(BTreeSet::from([user.clone(), key])),
+            Self::Many(users) => {
+                users.insert(key);
+            }
+        }
+    }
 }
 
 /// Which records use what.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    users: BTreeMap<Reference, BTreeSet<Key>>,
+    users: BTreeMap<Arc<Reference>, Users>,
     /// On which Providers a class, image or network is used, and by how many records.
     providers: BTreeMap<Reference, BTreeMap<Key, usize>>,
     references: BTreeMap<Key, Entry>,
@@ -53,22 +76,40 @@ impl Index {
     pub(crate) fn put(&mut self, vm: &VirtualMachine) -> Vec<Reference> {
         let key = Key::new(vm.namespace().unwrap_or_default(), vm.name_any());
         let uid = vm.uid().unwrap_or_default();
-        let new = references(vm);
+        let mut new: Vec<Arc<Reference>> = references(vm).into_iter().map(Arc::new).collect();
         let made = vm.status.as_ref().and_then(|status| status.created_at.as_ref());
         let made = made.map(|at| at.0.as_second());
-        let entry = Entry { uid, made, references: new.clone() };
-        let old = self.references.insert(key.clone(), entry).unwrap_or_default().references;
-        if old != new {
+        let old = match self.references.get_mut(&key) {
+            None => Box::default(),
+            Some(entry) => std::mem::take(&mut entry.references),
+        };
+        let gone: Vec<_> = old.iter().filter(|old| new.binary_search(old).is_err()).collect();
+        let mut come = Vec::new();
+        for reference in &mut new {
+            match old.binary_search(reference) {
+                // What is known already is kept once.
+                Ok(known) => *reference = old[known].clone(),
+                Err(_) => come.push(reference.clone()),
+            }
+        }
+        if !gone.is_empty() || !come.is_empty() {
             self.count_providers(&old, false);
             self.count_providers(&new, true);
         }
-        for gone in old.difference(&new) {
+        for gone in &gone {
             self.unlink(gone, &key);
         }
-        for come in new.difference(&old) {
-            self.users.entry(come.clone()).or_default().insert(key.clone());
+        for come in &come {
+            match self.users.get_mut(come) {
+                Some(users) => users.insert(key.clone()),
+                None => {
+                    self.users.insert(come.clone(), Users::One(key.clone()));
+                }
+            }
         }
-        old.symmetric_difference(&new).cloned().collect()
+        let changed = gone.into_iter().chain(&come).map(|changed| (**changed).clone()).collect();
+        self.references.insert(key, Entry { uid, made, references: new.into() });
+        changed
     }
 
     /// Lets a record go, and tells what it used.
@@ -80,17 +121,21 @@ impl Index {
         for gone in &old {
             self.unlink(gone, key);
         }
-        old.into_iter().collect()
+        old.iter().map(|old| (**old).clone()).collect()
     }
 
     /// The records that use this.
     pub(crate) fn users(&self, reference: &Reference) -> BTreeSet<Key> {
-        self.users.get(reference).cloned().unwrap_or_default()
+        self.using(reference).cloned().collect()
     }
 
     /// How many records use this.
     pub(crate) fn count(&self, reference: &Reference) -> usize {
-        self.users.get(reference).map_or(0, BTreeSet::len)
+        match self.users.get(reference) {
+            None => 0,
+            Some(Users::One(_)) => 1,
+            Some(Users::Many(many)) => many.len(),
+        }
     }
 
     /// The Providers that records use this on, in their order.
@@ -98,27 +143,27 @@ impl Index {
         self.providers.get(reference).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
-    fn count_providers(&mut self, references: &BTreeSet<Reference>, come: bool) {
-        let provider = references.iter().find_map(|reference| match reference {
+    fn count_providers(&mut self, references: &[Arc<Reference>], come: bool) {
+        let provider = references.iter().find_map(|reference| match &**reference {
             Reference::Provider(provider) => Some(provider.clone()),
             _ => None,
         });
         let Some(provider) = provider else { return };
         for reference in references {
             if !matches!(
-                reference,
+                **reference,
                 Reference::Class(_) | Reference::Image(_) | Reference::Network(_)
             ) {
                 continue;
             }
-            let counts = self.providers.entry(reference.clone()).or_default();
+            let counts = self.providers.entry((**reference).clone()).or_default();
             let count = counts.entry(provider.clone()).or_default();
             *count = if come { *count + 1 } else { count.saturating_sub(1) };
             if *count == 0 {
                 counts.remove(&provider);
             }
             if counts.is_empty() {
-                self.providers.remove(reference);
+                self.providers.remove(&**reference);
             }
         }
     }
@@ -130,24 +175,22 @@ impl Index {
 
     /// The record with this UID.
     pub(crate) fn of_uid(&self, uid: &str) -> Option<Key> {
-        self.users.get(&Reference::Uid(uid.to_owned()))?.first().cloned()
+        self.using(&Reference::Uid(uid.to_owned())).next().cloned()
     }
 
     /// The records whose name is `found` or a beginning of it that ends before `-` or `.`.
     pub(crate) fn of_name(&self, provider: &Key, found: &str) -> BTreeSet<Key> {
         let found = found.to_lowercase();
         beginnings(&found)
-            .filter_map(|name| self.users.get(&Reference::Name(provider.clone(), name.to_owned())))
-            .flatten()
-            .cloned()
+            .flat_map(|name| self.users(&Reference::Name(provider.clone(), name.to_owned())))
             .collect()
     }
 
     /// Whether another record than `uid` has this machine: its ID, and made when it was.
     pub(crate) fn claimed(&self, provider: &Key, machine: &Machine, uid: &str) -> bool {
-        let users = self.users.get(&Reference::Machine(provider.clone(), machine.id.clone()));
+        let machine_of = Reference::Machine(provider.clone(), machine.id.clone());
         let made = machine.created_at.map(|at| at.as_second());
-        users.into_iter().flatten().filter_map(|key| self.references.get(key)).any(|entry| {
+        self.using(&machine_of).filter_map(|key| self.references.get(key)).any(|entry| {
             entry.uid != uid && (entry.made.is_none() || made.is_none() || entry.made == made)
         })
     }
@@ -158,8 +201,7 @@ impl Index {
         let found = found.to_lowercase();
         beginnings(&found).filter(|name| name.len() > wanted.len()).any(|name| {
             let name = Reference::Name(provider.clone(), name.to_owned());
-            let users = self.users.get(&name);
-            users.into_iter().flatten().any(|key| self.uid_of(key) != Some(uid))
+            self.using(&name).any(|key| self.uid_of(key) != Some(uid))
         })
     }
 
@@ -174,12 +216,26 @@ impl Index {
     }
 
     fn unlink(&mut self, reference: &Reference, key: &Key) {
-        if let Some(users) = self.users.get_mut(reference) {
-            users.remove(key);
-            if users.is_empty() {
-                self.users.remove(reference);
+        let last = match self.users.get_mut(reference) {
+            None => false,
+            Some(Users::One(user)) => user == key,
+            Some(Users::Many(users)) => {
+                users.remove(key);
+                users.is_empty()
             }
+        };
+        if last {
+            self.users.remove(reference);
         }
+    }
+
+    fn using(&self, reference: &Reference) -> impl Iterator<Item = &Key> {
+        let (one, many) = match self.users.get(reference) {
+            None => (None, None),
+            Some(Users::One(key)) => (Some(key), None),
+            Some(Users::Many(keys)) => (None, Some(keys)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 }
 

@@ -20,6 +20,7 @@ mod operations;
 pub mod orphans;
 pub mod plan;
 mod providers;
+mod recent;
 pub mod rules;
 mod run;
 mod unserved;

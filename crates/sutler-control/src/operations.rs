@@ -15,4 +15,4 @@ mod request;
 mod standing;
 
 pub(crate) use change::{Running, begin, finish_now, follow};
-pub(crate) use index::Operations;
+pub(crate) use index::{Operations, trim};

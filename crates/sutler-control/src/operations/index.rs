@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use sutler_api::{
     names::labels,
-    sutler::{Operation, OperationResult, OperationState},
+    sutler::{Operation, OperationResult, OperationState, OperationStatus},
 };
 
 use super::report::Failure;
@@ -173,6 +173,21 @@ impl Operations {
         self.memo(&operation.uid().unwrap_or_default()).announced = true;
         Ok(())
     }
+}
+
+/// Takes off what nobody asks a finished change of ours for: there are as many as there are machines.
+/// One that another may have to copy is kept whole.
+pub(crate) fn trim(operation: &mut Operation) {
+    if !finished(operation) || !is_own(operation) || operation.spec.idempotency_key.is_some() {
+        return;
+    }
+    operation.spec.params = None;
+    let Some(status) = &mut operation.status else { return };
+    *status = OperationStatus {
+        state: status.state,
+        finished_at: status.finished_at.take(),
+        ..OperationStatus::default()
+    };
 }
 
 /// Whether an Operation has come to its end.

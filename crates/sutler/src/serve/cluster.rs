@@ -1,5 +1,7 @@
 //! The cluster form: the same controllers against a cluster's own API server.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, Result, bail};
 use sutler_control::Settings;
 use tokio::sync::watch;
@@ -8,7 +10,15 @@ use super::{
     DataDir, ServeArgs,
     controllers::{Options, Shared, ensure_namespace, unique_identity},
 };
-use crate::{cli::Globals, metrics::ControlMetrics, session::Session};
+use crate::{
+    cli::Globals, client::discovery::Discovery, metrics::ControlMetrics, session::Session,
+};
+
+/// How long kinds that were just installed may take to show.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The pause between two looks.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs until `stopped` turns true.
 pub(super) async fn run(
@@ -17,27 +27,7 @@ pub(super) async fn run(
     stopped: watch::Receiver<bool>,
 ) -> Result<()> {
     let session = Session::open(globals).await.map_err(|e| anyhow::anyhow!(e.render()))?;
-    let discovery = session
-        .discovery()
-        .await
-        .map_err(|e| anyhow::anyhow!(e.render()))
-        .context("the cluster did not tell which kinds it has")?;
-    let missing: Vec<String> = sutler_api::crds()
-        .iter()
-        .filter(|crd| {
-            crd.spec.versions.iter().any(|version| {
-                let api_version = format!("{}/{}", crd.spec.group, version.name);
-                discovery.of_kind(&api_version, &crd.spec.names.kind).is_err()
-            })
-        })
-        .filter_map(|crd| crd.metadata.name.clone())
-        .collect();
-    if !missing.is_empty() {
-        bail!(
-            "the cluster lacks {}: install them with `sutler crds | kubectl apply --server-side -f -`",
-            missing.join(", ")
-        );
-    }
+    kinds_are_there(&session, stopped.clone()).await?;
     let client = kube::Client::try_from(session.config.clone())?;
     ensure_namespace(&client).await.context("there is no namespace for the leader's Lease")?;
     let shared = Shared::default();
@@ -55,4 +45,46 @@ pub(super) async fn run(
     super::controllers::spawn(client, options, shared, stopped).await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Waits a while for our kinds: a server tells of kinds a moment after it has taken them.
+async fn kinds_are_there(session: &Session, mut stopped: watch::Receiver<bool>) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let discovery = session
+            .rediscover()
+            .await
+            .map_err(|e| anyhow::anyhow!(e.render()))
+            .context("the cluster did not tell which kinds it has")?;
+        let missing = missing(&discovery);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            bail!(
+                "the cluster lacks {}: install them with `sutler crds | kubectl apply \
+                 --server-side -f -`",
+                missing.join(", ")
+            );
+        }
+        tracing::info!(missing = missing.join(", "), "waiting for the cluster to serve our kinds");
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            _ = stopped.wait_for(|stopped| *stopped) => bail!("stopped before the kinds were there"),
+        }
+    }
+}
+
+/// Our kinds that the cluster does not serve.
+fn missing(discovery: &Discovery) -> Vec<String> {
+    sutler_api::crds()
+        .iter()
+        .filter(|crd| {
+            crd.spec.versions.iter().any(|version| {
+                let api_version = format!("{}/{}", crd.spec.group, version.name);
+                discovery.of_kind(&api_version, &crd.spec.names.kind).is_err()
+            })
+        })
+        .filter_map(|crd| crd.metadata.name.clone())
+        .collect()
 }

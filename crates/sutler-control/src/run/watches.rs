@@ -1,0 +1,324 @@
+//! What is watched, and who is woken by it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt as _,
+        reflector::{ObjectRef, store::Writer},
+        utils::Backoff,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use sutler_api::{
+    infra::{VMImage, VirtualMachine},
+    names::annotations,
+    sutler::Operation,
+};
+
+use crate::{
+    context::Context,
+    fleet::{Key, lock},
+    index::Reference,
+    operations,
+};
+
+/// Events of a kind, kept in its cache without what is of no use here and takes memory: who owns
+/// which field, what was last applied, and what `trim` takes off.
+fn reflect<K>(
+    client: &Client,
+    writer: Writer<K>,
+    trim: fn(&mut K),
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    watcher(Api::<K>::all(client.clone()), watcher::Config::default())
+        .backoff(Steady::default())
+        .modify(move |object| {
+            object.managed_fields_mut().clear();
+            object.annotations_mut().remove(annotations::LAST_APPLIED);
+            trim(object);
+        })
+        .reflect(writer)
+}
+
+pub(super) fn plain_events<K>(
+    context: &Arc<Context>,
+    writer: Writer<K>,
+) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    reflect(&context.client, writer, |_| {}).touched_objects()
+}
+
+/// Events of VirtualMachines, which also keep the index of what they use.
+pub(super) fn machine_events(
+    context: &Arc<Context>,
+    writer: Writer<VirtualMachine>,
+) -> impl Stream<Item = Result<VirtualMachine, watcher::Error>> + Send + use<> {
+    let context_ = context.clone();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    reflect(&context.client, writer, |_| {})
+        .inspect(move |event| match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(vm)) => {
+                listed.insert(key_of(vm));
+                index(&context_, vm);
+            }
+            Ok(Event::InitDone) => {
+                let gone: Vec<Key> = lock(&context_.index)
+                    .keys()
+                    .filter(|key| !listed.contains(*key))
+                    .cloned()
+                    .collect();
+                for key in gone {
+                    drop_machine(&context_, &key, None);
+                }
+                context_.indexed.store(true, Ordering::Relaxed);
+            }
+            Ok(Event::Apply(vm)) => index(&context_, vm),
+            Ok(Event::Delete(vm)) => drop_machine(&context_, &key_of(vm), vm.uid()),
+            Err(error) => tracing::debug!(%error, "the watch of machines begins anew"),
+        })
+        .touched_objects()
+}
+
+/// Events of Operations, which also keep the index of what they are about.
+pub(super) fn operation_events(
+    context: &Arc<Context>,
+    writer: Writer<Operation>,
+) -> impl Stream<Item = Result<Operation, watcher::Error>> + Send + use<> {
+    let context_ = context.clone();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    reflect(&context.client, writer, operations::trim)
+        .inspect(move |event| {
+            let mut index = lock(&context_.operations_index);
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(operation)) => {
+                    listed.insert(key_of(operation));
+                    index.put(operation);
+                }
+                Ok(Event::InitDone) => {
+                    let gone: Vec<Key> =
+                        index.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                    for key in gone {
+                        index.remove(&key);
+                    }
+                }
+                Ok(Event::Apply(operation)) => index.put(operation),
+                Ok(Event::Delete(operation)) => {
+                    index.remove(&key_of(operation));
+                }
+                Err(error) => tracing::debug!(%error, "the watch of operations begins anew"),
+            }
+        })
+        .touched_objects()
+}
+
+fn index(context: &Context, vm: &VirtualMachine) {
+    let changed = lock(&context.index).put(vm);
+    tell_users_changed(context, changed);
+    wake_operations(context, "VirtualMachine", &key_of(vm));
+}
+
+fn drop_machine(context: &Context, key: &Key, uid: Option<String>) {
+    let (changed, known) = {
+        let mut index = lock(&context.index);
+        let known = index.uid_of(key).map(str::to_owned);
+        (index.remove(key), known)
+    };
+    if let Some(uid) = uid.or(known) {
+        lock(&context.slots).remove(&uid);
+    }
+    tell_users_changed(context, changed);
+    wake_operations(context, "VirtualMachine", key);
+}
+
+/// Classes, images and networks say how many machines use them; a Provider that goes waits for its
+/// machines.
+fn tell_users_changed(context: &Context, changed: Vec<Reference>) {
+    for reference in changed {
+        match reference {
+            Reference::Class(key) => {
+                let _ = context.wakes.classes.send(reference_to(&key));
+            }
+            Reference::Image(key) => {
+                let _ = context.wakes.images.send(reference_to(&key));
+            }
+            Reference::Network(key) => {
+                let _ = context.wakes.networks.send(reference_to(&key));
+            }
+            Reference::Provider(key) => {
+                let provider = Context::cached(&context.providers, &key);
+                if provider.is_some_and(|p| p.metadata.deletion_timestamp.is_some()) {
+                    context.wake_provider(&key);
+                }
+            }
+            Reference::Secret(_)
+            | Reference::Machine(..)
+            | Reference::Name(..)
+            | Reference::Uid(_) => {}
+        }
+    }
+}
+
+fn reference_to<K: Resource<DynamicType = ()>>(key: &Key) -> ObjectRef<K> {
+    ObjectRef::new(&key.name).within(&key.namespace)
+}
+
+/// Events of what machines refer to, which wake the machines that use it when something changed that
+/// is of use to them: not when only the number of its users is another one.
+pub(super) fn used_events<K>(
+    context: &Arc<Context>,
+    writer: Writer<K>,
+    reference: fn(Key) -> Reference,
+    useful: fn(&K) -> String,
+) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let context_ = context.clone();
+    let mut known: BTreeMap<Key, String> = BTreeMap::new();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    let wake = move |key: &Key| {
+        let reference = reference(key.clone());
+        wake_users(&context_, &reference);
+        if matches!(reference, Reference::Image(_)) {
+            wake_operations(&context_, "VMImage", key);
+        }
+    };
+    reflect(&context.client, writer, |_| {})
+        .inspect(move |event| match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                let key = key_of(object);
+                listed.insert(key.clone());
+                let now = useful(object);
+                if known.insert(key.clone(), now.clone()) != Some(now) {
+                    wake(&key);
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                known.remove(&key_of(object));
+                wake(&key_of(object));
+            }
+            Ok(Event::InitDone) => {
+                let gone: Vec<Key> =
+                    known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                for key in gone {
+                    known.remove(&key);
+                    wake(&key);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "a watch begins anew"),
+        })
+        .touched_objects()
+}
+
+/// What of an object changes when its spec does.
+pub(super) fn generation<K: Resource>(object: &K) -> String {
+    let generation = object.meta().generation.unwrap_or_default();
+    format!("{} {generation}", object.uid().unwrap_or_default())
+}
+
+/// What of an image is of use to machines: also where it is.
+pub(super) fn generation_and_places(image: &VMImage) -> String {
+    let places = image.status.as_ref().map(|status| &status.provider_status);
+    let places: Vec<_> = places
+        .into_iter()
+        .flatten()
+        .map(|(name, there)| (name, there.available, &there.id, &there.path, &there.message))
+        .collect();
+    format!("{} {places:?}", generation(image))
+}
+
+/// Wakes the Operations that people made on an object.
+fn wake_operations(context: &Context, kind: &str, key: &Key) {
+    let asked = lock(&context.operations_index).asked(kind, key);
+    for operation in asked {
+        context.wake_operation(&operation);
+    }
+}
+
+fn wake_users(context: &Context, reference: &Reference) {
+    let users = lock(&context.index).users(reference);
+    context.wake_all(&users);
+}
+
+/// Forgets Secrets that changed, and wakes those who use them. Only their metadata is watched: what
+/// they hold is read by those who need it.
+pub(super) async fn secrets(context: &Arc<Context>) {
+    let secrets: Api<PartialObjectMeta<Secret>> = Api::all(context.client.clone());
+    let events =
+        watcher(secrets, watcher::Config::default()).backoff(Steady::default()).touched_objects();
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        let Ok(secret) = event else { continue };
+        let key = Key::new(secret.namespace().unwrap_or_default(), secret.name_any());
+        lock(&context.secrets).remove(&key);
+        wake_users(context, &Reference::Secret(key.clone()));
+        for provider in context.providers.state() {
+            let own = provider.namespace().unwrap_or_default();
+            let used = provider.spec.credential_secret_ref.as_ref().is_some_and(|reference| {
+                reference.name == key.name && reference.namespace_or(&own) == key.namespace
+            });
+            if used {
+                context.wake_provider(&Key::new(own, provider.name_any()));
+            }
+        }
+    }
+}
+
+fn key_of<K: Resource>(object: &K) -> Key {
+    Key::new(object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The pause between two tries at a watch: it grows, and holds no chance.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Steady(u32);
+
+impl Iterator for Steady {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = Duration::from_millis(100) * 2u32.pow(self.0.min(8));
+        self.0 = self.0.saturating_add(1);
+        Some(pause.min(Duration::from_secs(15)))
+    }
+}
+
+impl Backoff for Steady {
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
