@@ -49,11 +49,22 @@ fn the_operators_manual_works() {
 }
 
 #[test]
+fn the_page_on_machines_works() {
+    session("docs/machines.md");
+}
+
+#[test]
+fn the_page_on_the_simulated_hypervisor_works() {
+    session("docs/provider-sim.md");
+}
+
+#[test]
 fn no_document_is_left_out() {
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let docs: Vec<String> = docs.filter(|name| name.ends_with(".md")).collect();
-    assert_eq!(docs, ["operating.md"], "add a test for each");
+    let mut docs: Vec<String> = docs.filter(|name| name.ends_with(".md")).collect();
+    docs.sort();
+    assert_eq!(docs, ["machines.md", "operating.md", "provider-sim.md"], "add a test for each");
 }
 
 #[test]
