@@ -274,6 +274,8 @@ impl Work<'_> {
         }
         let status = json!({
             "id": id, "incarnation": incarnation, "createdAt": created_at.map(|at| at.to_string()),
+            // That of the machine before it would pass for its own, and its hook be left out.
+            "powerState": Value::Null,
         });
         let body = json!({
             "metadata": { "resourceVersion": self.vm.resource_version() },

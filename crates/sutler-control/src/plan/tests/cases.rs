@@ -189,6 +189,10 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
         )
             .prop_map(move |(facts, (power, flags, rival), (unresolved, unreachable))| {
                 let (record, capabilities, sights, mut memory) = facts;
+                // Nothing is remembered of a time before the request.
+                let asked = record.intent.as_ref().map(|intent| intent.requested_at);
+                let now = asked.map_or(now, |asked| now.max(asked.as_second() - 1_000_000));
+                memory.id_since = memory.id_since.max(asked.filter(|_| memory.id_since.is_some()));
                 // Mostly the attempt is that of the intent.
                 if let (Some(attempt), Some(intent)) = (&mut memory.attempt, &record.intent)
                     && flags[0] | flags[1]
