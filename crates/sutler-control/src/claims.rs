@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions},
 };
 use sha2::{Digest as _, Sha256};
 use sutler_api::{infra::VirtualMachine, names::labels};
-use sutler_provider::MachineId;
+use sutler_provider::{Machine, MachineId};
 
-use crate::{context::Context, fleet::Key, machine::Error, plan::Record};
+use crate::{context::Context, fleet::Key, index::Index, machine::Error, plan::Record};
 
 /// A machine that is to be claimed.
 pub(crate) struct Claim<'a> {
@@ -76,6 +76,28 @@ pub(crate) async fn claim(
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether another record matches a machine's name better than `wanted` does. The API itself is
+/// asked: an intent is on record before its machine is there, but a cache may not show it yet.
+pub(crate) async fn is_anothers(
+    context: &Arc<Context>,
+    provider: &Key,
+    machine: &Machine,
+    wanted: &str,
+    uid: &str,
+) -> Result<bool, Error> {
+    // A whole name is nobody else's.
+    if machine.name == wanted {
+        return Ok(false);
+    }
+    let api: Api<VirtualMachine> = Api::all(context.client.clone());
+    let mut index = Index::default();
+    for vm in api.list(&ListParams::default()).await? {
+        index.put(&vm);
+    }
+    let names = [Some(&machine.name), machine.hostname.as_ref()];
+    Ok(names.into_iter().flatten().any(|name| index.better(provider, name, wanted, uid)))
 }
 
 /// Whether the holder of a claim is there and still says that the machine is its own.

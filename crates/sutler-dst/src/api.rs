@@ -93,7 +93,7 @@ impl tower::Service<Request<kube::client::Body>> for FaultyApi {
             let watch = query.contains("watch=");
             let line = format!("{} {}", request.method(), request.uri().path());
             let judged = request.method() != http::Method::GET
-                && ["/virtualmachines", "/providers"]
+                && ["/virtualmachines", "/providers", "/vmimages"]
                     .iter()
                     .any(|kind| request.uri().path().contains(kind));
             let trouble = if watch { Trouble::None } else { api.trouble() };

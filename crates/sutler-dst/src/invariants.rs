@@ -15,6 +15,8 @@ use sutler_provider::{Accepted, ErrorKind, Result, Token, UniqueBy};
 use sutler_sim::{Cause, Happened, Sim, Truth};
 use tokio::time::Instant;
 
+use crate::{hooks::Hooks, images::Images};
+
 /// What has been seen so far, and what was wrong with it.
 #[derive(Default)]
 pub struct Judge {
@@ -26,6 +28,10 @@ pub struct Judge {
     pub records: BTreeMap<String, VirtualMachine>,
     /// Records that are off the books, by UID: whether their machine may be left.
     pub gone: BTreeMap<String, bool>,
+    /// What images are on record and where.
+    pub images: Images,
+    /// Which guests were told of their start and stop.
+    pub hooks: Hooks,
     creates: Vec<Create>,
     lists: BTreeMap<(String, String), Instant>,
     judged: BTreeMap<String, usize>,
@@ -55,6 +61,25 @@ struct Create {
 impl Judge {
     fn wrong(&mut self, what: String) {
         self.violation.get_or_insert(what);
+    }
+
+    /// Notes what was wrong, if anything was.
+    pub fn insist(&mut self, judged: std::result::Result<(), String>) {
+        if let Err(what) = judged {
+            self.wrong(what);
+        }
+    }
+
+    /// Images that a platform has are on record, and there once.
+    pub fn judge_images(&mut self, platform: &str, sim: &Sim) {
+        let judged = self.images.judge(platform, sim);
+        self.insist(judged);
+    }
+
+    /// An image went off the books.
+    pub fn image_gone(&mut self, uid: &str, sims: &BTreeMap<String, Sim>) {
+        let judged = self.images.gone(uid, sims);
+        self.insist(judged);
     }
 
     /// A create leaves a process.
@@ -158,9 +183,14 @@ impl Judge {
 
     /// Judges what happened on a platform since the last time.
     pub fn judge_platform(&mut self, platform: &str, sim: &Sim) {
-        let history = sim.history();
-        let from = self.judged.insert(platform.to_owned(), history.len()).unwrap_or(0);
-        for change in &history[from..] {
+        let judged = self.judged.entry(platform.to_owned()).or_default();
+        let history = sim.history_since(*judged);
+        // Machines that did not change are judged already.
+        if history.is_empty() {
+            return;
+        }
+        *judged += history.len();
+        for change in &history {
             let uid = change.token.as_ref().map(|token| token.uid.clone());
             match (change.what, change.cause) {
                 (Happened::Made, Cause::Outside) => {}
@@ -246,6 +276,8 @@ impl Judge {
                 ));
             }
         }
+        let told = self.hooks.judge_written(new);
+        self.insist(told);
         // Rule 11: last known facts stay.
         if before.incarnation == status.incarnation
             && before.id == status.id
@@ -339,10 +371,12 @@ impl Judge {
                 }
                 continue;
             }
-            if !may_rest(&ready.reason) {
+            if !may_rest(&ready.reason) && !self.images.excuses(&ready.reason) {
                 self.wrong(format!("{name} has not settled: {} {}", ready.reason, ready.message));
             }
         }
+        let judged = self.images.judge_end(sims, self.records.values());
+        self.insist(judged);
         for (platform, sim) in sims {
             for truth in sim.machines() {
                 let Some(owner) = self.owner(platform, &truth) else { continue };
@@ -363,6 +397,7 @@ impl Judge {
             match ready {
                 _ if vm.metadata.deletion_timestamp.is_some() => Some(vm.name_any()),
                 Some(ready) if ready.status == "True" || may_rest(&ready.reason) => None,
+                Some(ready) if self.images.excuses(&ready.reason) => None,
                 _ => Some(vm.name_any()),
             }
         })

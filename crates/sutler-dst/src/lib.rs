@@ -9,7 +9,9 @@
 pub mod api;
 pub mod entropy;
 pub mod fork;
+pub mod hooks;
 pub mod ids;
+pub mod images;
 pub mod invariants;
 pub mod log;
 pub mod platform;

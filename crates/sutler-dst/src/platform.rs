@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use sutler_control::fleet::{Connector, Target};
 use sutler_provider::{
     Accepted, Capabilities, CreateRequest, DeleteRequest, Error, EventStream, GuestCommand,
-    GuestOutput, Listing, Machine, MachineId, Owner, PowerRequest, PrepareRequest, Prepared, Proof,
-    Provider, ReconfigureRequest, Result, Started, TaskId, TaskState,
+    GuestOutput, Listing, Machine, MachineId, Owner, PowerOp, PowerRequest, PrepareRequest,
+    Prepared, Proof, Provider, ReconfigureRequest, Result, Started, TaskId, TaskState,
 };
 
 use crate::{process::Fuse, world::World};
@@ -113,11 +113,15 @@ impl Provider for Watched {
 
     async fn delete(&self, request: DeleteRequest) -> Result<Started> {
         let what = format!("{} delete {} {}", self.platform, request.id, request.proof.owner.token);
+        self.judge_stop(&request.id, &request.proof);
         self.through(what, self.sim().delete(request)).await
     }
 
     async fn power(&self, request: PowerRequest) -> Result<Started> {
         let what = format!("{} power {} {:?}", self.platform, request.id, request.op);
+        if matches!(request.op, PowerOp::Off | PowerOp::Shutdown { .. }) {
+            self.judge_stop(&request.id, &request.proof);
+        }
         self.through(what, self.sim().power(request)).await
     }
 
@@ -168,21 +172,42 @@ impl Provider for Watched {
 
     async fn image_prepare(&self, request: PrepareRequest) -> Result<Prepared> {
         let what = format!("{} prepare {}", self.platform, request.target);
+        self.world.judge(|judge| {
+            let (target, force) = (&request.target, request.force);
+            let judged = judge.images.prepare_sent(&self.platform, target, force, self.sim());
+            judge.insist(judged);
+        });
         self.through(what, self.sim().image_prepare(request)).await
     }
 
     async fn image_remove(&self, target: &str) -> Result<Started> {
         let what = format!("{} remove image {target}", self.platform);
+        self.world.judge(|judge| {
+            let judged = judge.images.remove_sent(&self.platform, target, self.sim());
+            judge.insist(judged);
+        });
         self.through(what, self.sim().image_remove(target)).await
     }
 
     async fn guest_exec(&self, command: GuestCommand) -> Result<GuestOutput> {
         let what = format!("{} exec {} {:?}", self.platform, command.id, command.command);
+        let reader = (self.process.clone(), self.life);
+        self.world.judge(|judge| judge.hooks.executed(&reader, &command.id, &command.command));
         self.through(what, self.sim().guest_exec(command)).await
     }
 }
 
 impl Watched {
+    /// A machine is about to be stopped: its guest was told, where that is wanted.
+    fn judge_stop(&self, id: &MachineId, proof: &Proof) {
+        let reader = (self.process.clone(), self.life);
+        self.world.judge(|judge| {
+            let Some(vm) = judge.records.get(&proof.owner.token.uid).cloned() else { return };
+            let judged = judge.hooks.judge_stop(&reader, id, &vm, self.sim());
+            judge.insist(judged);
+        });
+    }
+
     async fn through_events(&self) -> Result<EventStream> {
         let what = format!("{} events", self.platform);
         self.fuse.burn("before", &what).await;

@@ -10,11 +10,12 @@ use std::{
 
 use kube::Client;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use sutler_control::{Outside, Settings, machine::hooks::NoWeb, run};
+use sutler_control::{Outside, Settings, run};
 use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::{
     api::{Dice, FaultyApi},
+    hooks::Guests,
     platform::Platforms,
     world::World,
 };
@@ -146,7 +147,7 @@ async fn again_and_again(world: Arc<World>, name: String, seed: u64, state: Arc<
                 seed.wrapping_add(life),
                 fuse.clone(),
             )),
-            web: Arc::new(NoWeb),
+            web: Arc::new(Guests::new(world.clone(), &name, seed.wrapping_add(life), fuse.clone())),
         };
         tokio::select! {
             biased;

@@ -6,9 +6,39 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use sutler_provider::UniqueBy;
 use sutler_sim::{Chances, Feature, Ids, OutageChance, Settings, WorkTimes};
 
+/// What a seed is about. Some faults show only where many things come together, which chance alone
+/// brings about too rarely: they have seeds of their own among all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// Anything.
+    Any,
+    /// The platform seldom answers, and nothing else happens: its neighbour must not notice.
+    Hanging,
+    /// Machines can be told by their names alone, and some names begin with others.
+    Names,
+    /// Images are brought to the platform, changed and deleted.
+    Images,
+    /// Every guest is to be told of its start and its stop.
+    Hooks,
+}
+
+impl Theme {
+    fn of(seed: u64) -> Self {
+        match seed % 16 {
+            6 => Self::Hanging,
+            8 => Self::Names,
+            11 => Self::Images,
+            14 => Self::Hooks,
+            _ => Self::Any,
+        }
+    }
+}
+
 /// What a run is like.
 #[derive(Debug, Clone)]
 pub struct Scenario {
+    /// What it is about.
+    pub theme: Theme,
     /// The platform that gets into trouble.
     pub platform: Settings,
     /// Whether machines' names carry a hash.
@@ -17,6 +47,8 @@ pub struct Scenario {
     pub chances: Chances,
     /// How many records users make.
     pub machines: usize,
+    /// Which part of them is on the platform that gets into trouble.
+    pub on_main: f64,
     /// How long the trouble lasts.
     pub trouble: Duration,
     /// The pause between two things that users do, on average.
@@ -40,6 +72,70 @@ pub struct Scenario {
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Self {
+        let any = Self::any(seed);
+        // Throws of its own: a theme changes nothing for the seeds that have none.
+        let rng = &mut StdRng::seed_from_u64(seed ^ 0x7e3e);
+        match Theme::of(seed) {
+            Theme::Any => any,
+            Theme::Hanging => any.hanging(rng),
+            Theme::Names => any.names(rng),
+            Theme::Images => any.images(rng),
+            Theme::Hooks => any.hooks(),
+        }
+    }
+
+    fn hanging(mut self, rng: &mut StdRng) -> Self {
+        self.platform.deadlines.make = Duration::from_secs(rng.random_range(25..40));
+        Self {
+            theme: Theme::Hanging,
+            chances: Chances { lost_reply: rng.random_range(0.3..0.9), ..Chances::default() },
+            machines: 6,
+            on_main: 0.6,
+            user_pause: Duration::from_millis(rng.random_range(300..3_000)),
+            trouble: Duration::from_secs(rng.random_range(60..180)),
+            api_trouble: 0.0,
+            watch_trouble: 0.0,
+            crash_after: 0,
+            overlap: false,
+            outside: false,
+            ..self
+        }
+    }
+
+    fn names(mut self, rng: &mut StdRng) -> Self {
+        self.platform.token = false;
+        self.platform.returns_id = false;
+        if self.platform.unique_by == UniqueBy::Token {
+            self.platform.unique_by = UniqueBy::Name;
+        }
+        self.platform.deadlines.make = Duration::from_secs(rng.random_range(25..40));
+        // Only what comes late leaves a record looking while others have found theirs.
+        let late = rng.random_range(0.2..0.6);
+        Self {
+            theme: Theme::Names,
+            hashed: false,
+            chances: Chances { late, duplicate: 0.0, ..self.chances },
+            machines: 3,
+            on_main: 1.0,
+            user_pause: Duration::from_millis(rng.random_range(1_000..6_000)),
+            trouble: Duration::from_secs(rng.random_range(60..240)),
+            ..self
+        }
+    }
+
+    fn images(mut self, rng: &mut StdRng) -> Self {
+        self.platform.without.remove(&Feature::ImageImport);
+        self.platform.work.image = Duration::from_millis(rng.random_range(0..10_000));
+        Self { theme: Theme::Images, on_main: 1.0, ..self }
+    }
+
+    fn hooks(self) -> Self {
+        // Nobody can be told of a stop that happens behind our back.
+        let chances = Chances { late: 0.0, duplicate: 0.0, tamper: 0.0, ..self.chances };
+        Self { theme: Theme::Hooks, chances, outside: false, ..self }
+    }
+
+    fn any(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let token = rng.random_bool(0.75);
         let unique_by = match token {
@@ -114,10 +210,12 @@ impl Scenario {
             ..Settings::default()
         };
         Self {
+            theme: Theme::Any,
             platform,
             hashed,
             chances,
             machines: rng.random_range(1..6),
+            on_main: 0.85,
             trouble: Duration::from_secs(rng.random_range(20..240)),
             user_pause: Duration::from_millis(rng.random_range(500..20_000)),
             api_trouble: if rng.random_bool(0.5) { rng.random_range(0.0..0.15) } else { 0.0 },
@@ -134,6 +232,7 @@ impl Scenario {
     pub fn table(class: u64, step: u32) -> Self {
         let unique_by = [UniqueBy::Token, UniqueBy::Name, UniqueBy::None][(class % 3) as usize];
         Self {
+            theme: Theme::Any,
             platform: Settings {
                 unique_by,
                 tasks: class >= 3,
@@ -157,6 +256,7 @@ impl Scenario {
             hashed: true,
             chances: Chances::default(),
             machines: 1,
+            on_main: 1.0,
             trouble: Duration::from_secs(400),
             user_pause: Duration::from_secs(60),
             api_trouble: 0.0,

@@ -12,7 +12,9 @@ use sutler_api::infra::{Provider, VMClass, VMImage, VirtualMachine};
 
 use crate::{
     api::{Dice, FaultyApi},
+    hooks, images,
     process::Fuse,
+    scenario::Theme,
     world::{MAIN, NEIGHBOUR, World},
 };
 use std::sync::Mutex;
@@ -57,15 +59,7 @@ pub async fn prepare(world: &Arc<World>, client: &Client) {
         }),
     )
     .await;
-    create::<VMImage>(
-        client,
-        json!({
-            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMImage",
-            "metadata": { "name": "debian" },
-            "spec": { "source": { "custom": { "template": "debian" } } },
-        }),
-    )
-    .await;
+    create::<VMImage>(client, images::manifest("debian")).await;
 }
 
 async fn create<K>(client: &Client, object: Value)
@@ -90,12 +84,20 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
     let api: Api<VirtualMachine> = Api::namespaced(client.clone(), "default");
     let mut made = 0;
     loop {
+        if world.scenario.theme == Theme::Images && rng.random_bool(0.2) {
+            images::act(client, &mut rng).await;
+        }
         let name = NAMES[rng.random_range(0..world.scenario.machines)].to_owned();
         let there = api.get_opt(&name).await.ok().flatten();
         match there {
             None => {
-                let provider = if rng.random_bool(0.85) { MAIN } else { NEIGHBOUR };
-                let vm = machine(&name, provider, &mut rng);
+                let provider =
+                    if rng.random_bool(world.scenario.on_main) { MAIN } else { NEIGHBOUR };
+                let mut vm = machine(&name, provider, &mut rng);
+                if world.scenario.theme == Theme::Hooks {
+                    let lifecycle = serde_json::from_value(hooks::lifecycle(&mut rng));
+                    vm.spec.lifecycle = Some(lifecycle.expect("a hook of ours can be read"));
+                }
                 let _ = api.create(&PostParams::default(), &vm).await;
                 made += 1;
             }

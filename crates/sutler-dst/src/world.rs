@@ -2,17 +2,20 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::Value;
-use sutler_api::infra::{Provider, VirtualMachine};
+use sutler_api::infra::{Provider, VMImage, VirtualMachine};
 use sutler_kv::memory::Memory;
 use sutler_provider::{Power, Token};
 use sutler_sim::{Chances, Foreign, Settings, Sim, Tamper};
-use sutler_store::{ApiServer, Config};
+use sutler_store::{ApiServer, Config, registry::Registry};
 
 use crate::{
     ids::{SeededIds, VirtualClock},
@@ -44,6 +47,7 @@ pub struct World {
     /// What happened.
     pub log: Log,
     judge: Mutex<Judge>,
+    calm: AtomicBool,
 }
 
 /// Definitions of the kinds; they are the same in every run.
@@ -67,23 +71,29 @@ fn crds() -> Vec<Value> {
     crds.clone()
 }
 
+/// The kinds as the API knows them; reading them takes longer than many a run.
+fn registry() -> Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    let registry = REGISTRY.get_or_init(|| Registry::new(&crds()).expect("our kinds can be read"));
+    registry.clone()
+}
+
 /// Makes what every run needs and none changes.
 pub fn warm_up() {
-    crds();
+    registry();
 }
 
 impl World {
     async fn begin(seed: u64, scenario: Scenario, log: Log) -> Arc<Self> {
         let clock = VirtualClock::begin();
-        let server = ApiServer::start(Config {
+        let config = Config {
             engine: Arc::new(Memory::new()),
             crds: crds(),
             clock: Arc::new(clock),
             ids: Arc::new(SeededIds::new(seed)),
             version: "0.0.0".to_owned(),
-        })
-        .await
-        .expect("the API starts");
+        };
+        let server = ApiServer::start_with(config, registry()).await.expect("the API starts");
         let main =
             Sim::in_memory(scenario.platform.clone(), Arc::new(clock)).expect("settings fit");
         let calm = Settings {
@@ -95,7 +105,20 @@ impl World {
         let neighbour = Sim::in_memory(calm, Arc::new(clock)).expect("settings fit");
         let sims = BTreeMap::from([(MAIN.to_owned(), main), (NEIGHBOUR.to_owned(), neighbour)]);
         log.line("", format_args!("{scenario:?}"));
-        Arc::new(Self { scenario, server, sims, clock, log, judge: Mutex::default() })
+        Arc::new(Self {
+            scenario,
+            server,
+            sims,
+            clock,
+            log,
+            judge: Mutex::default(),
+            calm: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether nothing goes wrong any more.
+    pub fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
     }
 
     /// Asks the judge.
@@ -120,6 +143,7 @@ impl World {
         self.judge(|judge| {
             for (name, sim) in &self.sims {
                 judge.judge_platform(name, sim);
+                judge.judge_images(name, sim);
             }
             let scenario = &self.scenario;
             let steady = scenario.crash_after == 0
@@ -152,9 +176,21 @@ impl World {
                 let ids: Vec<String> = orphans.into_iter().map(|orphan| orphan.id).collect();
                 self.judge(|judge| judge.orphans_reported(&platform, ids));
             }
+            Some("VMImage") => {
+                let Ok(image) = serde_json::from_value::<VMImage>(object) else { return };
+                let gone = image.metadata.deletion_timestamp.is_some()
+                    && image.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+                self.judge(|judge| match gone {
+                    true => judge.image_gone(&image.metadata.uid.unwrap_or_default(), &self.sims),
+                    false => judge.images.written(image),
+                });
+            }
             Some("Status") => {
                 let uid = object["details"]["uid"].as_str().unwrap_or_default().to_owned();
                 self.judge(|judge| {
+                    if judge.images.knows(&uid) {
+                        judge.image_gone(&uid, &self.sims);
+                    }
                     if let Some(vm) = judge.records.get(&uid).cloned() {
                         judge.record_gone(&vm, &self.sims);
                     }
@@ -188,6 +224,7 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     }
 
     world.log.line("", "calm");
+    world.calm.store(true, Ordering::Relaxed);
     main.calm();
     world.sims[MAIN].set_chances(Chances::default());
     for process in &processes {

@@ -49,7 +49,7 @@ pub use settings::{
     Appears, Chances, DeadlineSettings, Feature, HostSettings, Ids, Latency, OutageChance, Quota,
     Settings, TemplateSettings, WorkTimes,
 };
-pub use sim::{Sim, Truth};
+pub use sim::{ImageTruth, Sim, Truth};
 
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ use crate::{
     faults::{Call, Leaves, Planned, Script},
     history::{Cause, Change, Happened},
     inventory::{self, Past},
-    row::Row,
+    row::{ImageRow, Row},
     settings::{Chances, Settings},
     state::{Op, State},
     txn::{Ending, Log, Txn},
@@ -69,6 +69,17 @@ pub(crate) struct Core {
     /// Work that waits for a runtime to go on in.
     pub(crate) asleep: Vec<(u64, Duration)>,
     waiters: BTreeMap<u64, Vec<oneshot::Sender<Ending>>>,
+}
+
+/// An image as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageTruth {
+    /// Its name.
+    pub name: String,
+    /// Whether machines can be made from it.
+    pub ready: bool,
+    /// Whether machines were made from it that are still there.
+    pub used: bool,
 }
 
 impl Sim {
@@ -137,6 +148,17 @@ impl Sim {
         core.state.machines.values().map(truth).collect()
     }
 
+    /// All images as they are, finished or not.
+    pub fn images(&self) -> Vec<ImageTruth> {
+        let core = self.0.lock();
+        let truth = |(name, row): (&String, &ImageRow)| ImageTruth {
+            name: name.clone(),
+            ready: row.ready,
+            used: core.state.uses_image(name),
+        };
+        core.state.images.iter().map(truth).collect()
+    }
+
     /// How many machines there are.
     pub fn len(&self) -> usize {
         self.0.lock().state.machines.len()
@@ -165,6 +187,11 @@ impl Sim {
     /// Every change so far, oldest first, where the settings ask for a history.
     pub fn history(&self) -> Vec<Change> {
         self.0.lock().history.clone()
+    }
+
+    /// The changes that came after the first `seen` ones.
+    pub fn history_since(&self, seen: usize) -> Vec<Change> {
+        self.0.lock().history.get(seen..).unwrap_or_default().to_vec()
     }
 
     /// Lets something go wrong.

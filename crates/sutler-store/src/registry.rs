@@ -191,7 +191,7 @@ impl Resource {
 }
 
 /// All served resources.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
 }

@@ -83,8 +83,14 @@ pub(crate) struct Inner {
 impl ApiServer {
     /// Makes a server and writes what every cluster begins with: namespaces, roles and bindings.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        let registry = Registry::new(&config.crds)?;
+        Self::start_with(config, registry).await
+    }
+
+    /// The same with kinds that were read before: those of `config.crds`.
+    pub async fn start_with(config: Config, registry: Registry) -> Result<Self, StartError> {
         let inner = Inner {
-            registry: Registry::new(&config.crds)?,
+            registry,
             policy: PolicyCache::new(&*config.engine),
             engine: config.engine,
             clock: config.clock,

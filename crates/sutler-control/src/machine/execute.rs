@@ -20,6 +20,7 @@ use sutler_provider::{
 
 use super::{Error, hooks};
 use crate::{
+    claims,
     context::{Context, Slot},
     fleet::{Connection, Key, lock},
     plan::{
@@ -258,15 +259,23 @@ impl Work<'_> {
         let incarnation = self.record.token().map_or(1, |token| token.incarnation);
         let provider = self.connection.key.clone();
         let seen = self.connection.inventory.read(|view| view.get(id).cloned());
-        let created_at = seen.and_then(|seen| seen.machine.created_at);
-        let claim = crate::claims::Claim { provider: &provider, id, created_at };
-        if !crate::claims::claim(self.context, &claim, self.record).await?
+        let created_at = seen.as_ref().and_then(|seen| seen.machine.created_at);
+        let claim = claims::Claim { provider: &provider, id, created_at };
+        let (uid, wanted) = (&self.record.uid, self.record.platform_name.as_ref());
+        if let (Some(seen), Some(wanted)) = (&seen, wanted)
             && !broken(Rule::ExclusiveClaim)
+            && claims::is_anothers(self.context, &provider, &seen.machine, wanted, uid).await?
+        {
+            return Ok(Done::Refused);
+        }
+        if !claims::claim(self.context, &claim, self.record).await? && !broken(Rule::ExclusiveClaim)
         {
             return Ok(Done::Refused);
         }
         let status = json!({
             "id": id, "incarnation": incarnation, "createdAt": created_at.map(|at| at.to_string()),
+            // That of the machine before it would pass for its own, and its hook be left out.
+            "powerState": Value::Null,
         });
         let body = json!({
             "metadata": { "resourceVersion": self.vm.resource_version() },
@@ -497,7 +506,7 @@ async fn forget(
         context.recorder.warn(vm.as_ref(), "Forgotten", &message).await;
     }
     crate::operations::finish_now(context, vm, &record.uid).await;
-    crate::claims::release(context, record).await?;
+    claims::release(context, record).await?;
     let finalizers: Vec<&String> =
         vm.finalizers().iter().filter(|name| *name != finalizers::VIRTUAL_MACHINE).collect();
     let body = json!({ "metadata": {

@@ -6,7 +6,7 @@ use sutler_api::{infra::VirtualMachinePhase as Phase, names::reasons};
 use sutler_provider::{Power, Seen};
 
 use super::{
-    DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, Step,
+    DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, Step, Waiting,
     create::{complete_since, gone_since, held, later, look, observe, poll},
     find::find,
     present::{before_anything, blocked},
@@ -28,7 +28,8 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
         return forget(ForgetWhy::NeverAsked);
     }
     if record.paused {
-        let report = deleting("changes are held back: remove the annotation sutler.dev/paused");
+        let mut report = deleting("changes are held back: remove the annotation sutler.dev/paused");
+        report.waiting = Some(Waiting { next: None });
         return Plan { step: Step::Rest, report };
     }
     if broken(Rule::FinalizerAfterAbsence) && inputs.memory.accepted.contains_key("delete") {

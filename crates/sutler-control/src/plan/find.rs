@@ -132,6 +132,9 @@ fn by_name(
         .filter(|seen| {
             !platform.capabilities.returns_id || seen.machine.name.eq_ignore_ascii_case(name)
         })
+        // What is only called like it may be somebody's who has no record any more: it is not
+        // destroyed for one that is on its way out.
+        .filter(|seen| !record.deleting || platform.hashed || is_whole_name_of(name, seen))
         // Without a hash in it a name proves nothing: what was there before we asked is another's.
         .filter(|seen| platform.hashed || since(seen) >= intent.first_requested_at)
         .collect();
@@ -189,6 +192,11 @@ fn is_name_of(name: &str, seen: &Seen) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
     };
     matches(&seen.machine.name) || seen.machine.hostname.as_deref().is_some_and(matches)
+}
+
+fn is_whole_name_of(name: &str, seen: &Seen) -> bool {
+    let equals = |found: &str| found.eq_ignore_ascii_case(name);
+    equals(&seen.machine.name) || seen.machine.hostname.as_deref().is_some_and(equals)
 }
 
 fn since(seen: &Seen) -> Timestamp {

@@ -382,6 +382,7 @@ fn ready(inputs: &Inputs<'_>, seen: &Seen, held_change: Option<(&'static str, St
     });
     let mut report = Report::busy(phase, reason, message);
     report.ready = !failed;
+    let next = next_try(inputs);
     if let Some((reason, message)) = held_change {
         if failed {
             report.reason = reason.to_owned();
@@ -389,9 +390,9 @@ fn ready(inputs: &Inputs<'_>, seen: &Seen, held_change: Option<(&'static str, St
             report.stalled = true;
         }
         report.held_change = Some((reason, message));
-        report.waiting = Some(Waiting { next: next_try(inputs) });
+        report.waiting = Some(Waiting { next });
     }
-    let step = match next_try(inputs) {
+    let step = match next {
         Some(at) if report.held_change.is_some() => Step::Wait(at),
         _ => Step::Rest,
     };
@@ -401,7 +402,8 @@ fn ready(inputs: &Inputs<'_>, seen: &Seen, held_change: Option<(&'static str, St
 fn next_try(inputs: &Inputs<'_>) -> Option<Timestamp> {
     let failure = inputs.memory.failures.get("reconfigure")?;
     match super::retry(failure, &failure.digest) {
-        super::Retry::At(at) => Some(at),
+        // One that is over was for another change, and says nothing of this one.
+        super::Retry::At(at) => Some(at).filter(|at| *at > inputs.now),
         super::Retry::OnChange => None,
     }
 }
