@@ -134,7 +134,12 @@ fn by_name(
         })
         // What is only called like it may be somebody's who has no record any more: it is not
         // destroyed for one that is on its way out.
-        .filter(|seen| !record.deleting || platform.hashed || is_whole_name_of(name, seen))
+        .filter(|seen| {
+            !record.deleting
+                || platform.hashed
+                || is_whole_name_of(name, seen)
+                || broken(Rule::ExclusiveClaim)
+        })
         // Without a hash in it a name proves nothing: what was there before we asked is another's.
         .filter(|seen| platform.hashed || since(seen) >= intent.first_requested_at)
         .collect();

@@ -123,7 +123,10 @@ fn forgotten_when_gone(case: &Case, plan: &Plan) -> Result<(), String> {
             }
             // The outcome is known, or its time was over when the platform was looked at.
             let settled = settled_at(intent.requested_at, capabilities);
+            // A machine with our token that was complete is all that the request was for.
+            let complete = capabilities.token && record.provisioned && record.id.is_some();
             let since = match memory.attempt_of(intent.requested_at) {
+                _ if complete => intent.requested_at,
                 Some(Outcome::Unknown) | None => settled,
                 Some(Outcome::Accepted { task: Some(_), .. }) if !record.provisioned => settled,
                 _ => intent.requested_at,
