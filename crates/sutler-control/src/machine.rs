@@ -85,6 +85,7 @@ pub(crate) async fn reconcile(
         if record.id.is_some() && slot.memory.id_since.is_none() {
             slot.memory.id_since = Some(now);
         }
+        slot.memory.is_of(record.token().map(|token| token.incarnation));
         slot.memory.clone()
     });
     let decide = |platform: Result<Platform<'_>, &Blocker>| {

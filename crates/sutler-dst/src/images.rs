@@ -98,14 +98,24 @@ impl Images {
         }
     }
 
-    /// An image is about to be removed: nobody wants it, and no machine stands on it.
-    pub fn remove_sent(&self, platform: &str, target: &str, sim: &Sim) -> Result<(), String> {
+    /// Whether a machine was there before the image that is going was deleted.
+    pub fn outlives(&self, vm: &VirtualMachine) -> bool {
+        let made = vm.metadata.creation_timestamp.as_ref().map(|made| made.0);
+        let going = self.records.values().filter_map(|image| {
+            image.metadata.deletion_timestamp.as_ref().map(|deleted| deleted.0)
+        });
+        going.min().is_none_or(|deleted| made.is_some_and(|made| made < deleted))
+    }
+
+    /// An image is about to be removed: nobody wants it, and no machine on record stands on it. Of
+    /// one that has no record any more only the platform knows, which refuses.
+    pub fn remove_sent(&self, platform: &str, target: &str, on_record: bool) -> Result<(), String> {
         let owner = self.owners.get(&(platform.to_owned(), target.to_owned()));
         let image = owner.and_then(|uid| self.records.get(uid));
         if image.is_some_and(|image| image.metadata.deletion_timestamp.is_none()) {
             return Err(format!("images: {target} is removed although its record is there"));
         }
-        match sim.images().iter().any(|there| there.name == target && there.used) {
+        match on_record {
             true => Err(format!("images: {target} is removed although machines use it")),
             false => Ok(()),
         }
@@ -149,7 +159,8 @@ impl Images {
         mut machines: impl Iterator<Item = &'a VirtualMachine>,
     ) -> Result<(), String> {
         self.left_behind(sims)?;
-        let used = machines.next().is_some();
+        let retained = sims.values().any(|sim| sim.images().iter().any(|there| there.used));
+        let used = machines.next().is_some() || retained;
         let stuck = self.records.values().find(|image| image.metadata.deletion_timestamp.is_some());
         match stuck {
             Some(image) if !used => {

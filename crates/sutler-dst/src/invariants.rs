@@ -164,6 +164,8 @@ impl Judge {
                 && vm.metadata.deletion_timestamp.is_none()
                 && self.born.get(*uid).is_some_and(|born| now - *born > NEIGHBOUR_PATIENCE)
                 && !self.once_ready.contains(*uid)
+                // A guest that does not answer its hook holds itself up.
+                && vm.spec.lifecycle.is_none()
         });
         if let Some((_, vm)) = late {
             let name = vm.name_any();

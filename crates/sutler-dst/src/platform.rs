@@ -10,7 +10,7 @@ use sutler_provider::{
     Prepared, Proof, Provider, ReconfigureRequest, Result, Started, TaskId, TaskState,
 };
 
-use crate::{process::Fuse, world::World};
+use crate::{images::NAME, process::Fuse, world::World};
 
 /// Connects one process to the platforms of the world.
 pub struct Platforms {
@@ -183,7 +183,14 @@ impl Provider for Watched {
     async fn image_remove(&self, target: &str) -> Result<Started> {
         let what = format!("{} remove image {target}", self.platform);
         self.world.judge(|judge| {
-            let judged = judge.images.remove_sent(&self.platform, target, self.sim());
+            let used = judge.records.values().any(|vm| {
+                let named = vm.spec.image_ref.as_ref().is_some_and(|image| image.name == NAME);
+                let made = vm.status.as_ref().is_some_and(|status| status.id.is_some());
+                // One that was asked for afterwards cannot hold the removal up.
+                let made = made && judge.images.outlives(vm);
+                named && made && vm.spec.provider_ref.name == self.platform
+            });
+            let judged = judge.images.remove_sent(&self.platform, target, used);
             judge.insist(judged);
         });
         self.through(what, self.sim().image_remove(target)).await

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kube::{Api, ResourceExt as _, runtime::controller::Action};
+use kube::{Api, ResourceExt as _, api::ListParams, runtime::controller::Action};
 use serde_json::json;
 use sutler_api::{
-    infra::Provider,
+    infra::{Provider, VirtualMachine},
     names::{finalizers, reasons},
 };
 use sutler_provider::{Error as ProviderError, ErrorKind, Result, TaskState};
@@ -34,6 +34,9 @@ pub(super) async fn reconcile(work: &Work) -> std::result::Result<Action, Error>
         let message = format!("{} VirtualMachines use it, {first} among them", users.len());
         return wait(work, &work.key, message, RESYNC).await;
     }
+    if let Some(user) = unseen_user(work).await? {
+        return wait(work, &work.key, format!("VirtualMachine {user} uses it"), AGAIN).await;
+    }
     for (provider, targets) in work.written_down() {
         // What is on its way there comes to its end first.
         let coming =
@@ -60,6 +63,23 @@ pub(super) async fn reconcile(work: &Work) -> std::result::Result<Action, Error>
         forget(&work.context, &work.uid);
     }
     Ok(Action::await_change())
+}
+
+/// A record that uses the image and that the cache does not show yet. The API itself is asked, once
+/// before the first removal: what is removed cannot be put back under a machine.
+async fn unseen_user(work: &Work) -> std::result::Result<Option<Key>, Error> {
+    let begun = |(uid, _, _): &(String, Key, String)| *uid == work.uid;
+    if lock(&work.context.removals).keys().any(begun) {
+        return Ok(None);
+    }
+    let api: Api<VirtualMachine> = Api::all(work.context.client.clone());
+    let users = api.list(&ListParams::default()).await?;
+    Ok(users.items.iter().find_map(|vm| {
+        let own = vm.namespace().unwrap_or_default();
+        let image = vm.spec.image_ref.as_ref()?;
+        let named = Key::new(image.namespace_or(&own), &image.name);
+        (named == work.key).then(|| Key::new(own, vm.name_any()))
+    }))
 }
 
 /// Removes the image from one platform; none when it is gone from there.

@@ -107,6 +107,9 @@ impl Hook {
 /// How often a hook is tried before it is given up.
 const TRIES: u32 = 3;
 
+/// How often one is tried that could not be sent: a guest may take minutes to have an address.
+const TRIES_UNSENT: u32 = 8;
+
 /// What a hook's end means for what is remembered. A hook that keeps failing does not hold the
 /// machine up for ever: it is given up, and an event says so.
 pub(crate) fn note(
@@ -120,10 +123,14 @@ pub(crate) fn note(
     let over = match result {
         Ok(()) => true,
         Err(error) => {
+            let most = match error.kind() {
+                ErrorKind::Unavailable => TRIES_UNSENT,
+                _ => TRIES,
+            };
             memory.fail("hook", error, digest, now);
             let failures = memory.failures.get("hook").map_or(0, |failure| failure.count);
             // What comes before a stop must not keep people from stopping.
-            moment == Moment::PreStop || failures >= TRIES
+            moment == Moment::PreStop || failures >= most
         }
     };
     if over {

@@ -44,6 +44,17 @@ pub(super) fn of(
     if !capabilities.image_import || record.id.is_some() {
         return Ok(Some(source));
     }
+    if image.metadata.deletion_timestamp.is_some() && record.intent.is_none() {
+        return Err(Blocker {
+            reason: reasons::IMAGE_NOT_READY.to_owned(),
+            message: format!(
+                "spec.imageRef: VMImage {} is being deleted: name another, or make it anew",
+                key.name
+            ),
+            retry: Some(Duration::from_secs(60)),
+            failed: false,
+        });
+    }
     // The platform takes images in, so this one is brought there first, once for all machines.
     let provider_key =
         Key::new(vm.spec.provider_ref.namespace_or(&record.namespace), &vm.spec.provider_ref.name);

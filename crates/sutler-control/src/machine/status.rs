@@ -191,10 +191,10 @@ fn next_status(
     }
     new.platform_name = record.as_ref().and_then(|record| record.platform_name.clone());
     if let Some(seen) = &report.machine {
-        // Its power counts as on only once what is to be done after a start was done.
-        let hold = desired.is_some_and(|desired| desired.post_start)
-            && !slot.memory.post_started
-            && old.power_state != Some(PowerState::On);
+        // Its power counts as on only once what is to be done after a start was done, whether or not
+        // its wishes can be met just now.
+        let asked = vm.spec.lifecycle.as_ref().is_some_and(|hooks| hooks.post_start.is_some());
+        let hold = asked && !slot.memory.post_started && old.power_state != Some(PowerState::On);
         facts(&mut new, seen, desired, hold, now);
     } else if broken(Rule::FactsStay) && report.waiting.is_some() {
         new.ips.clear();

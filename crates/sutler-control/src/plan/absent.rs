@@ -63,7 +63,7 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
 fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Plan {
     let record = inputs.record;
     let id = &seen.machine.id;
-    if record.id.is_none() && !platform.capabilities.token {
+    if record.id.as_ref() != Some(&seen.machine.id) && !platform.capabilities.token {
         let report = deleting(format!("machine {id} is claimed before it is removed")).of(seen);
         return Plan { step: Step::Claim(id.clone()), report };
     }

@@ -148,11 +148,20 @@ fn by_name(
         (!exact, std::cmp::Reverse(since(seen)), seen.machine.id.clone())
     });
     let mut candidates = candidates.into_iter();
-    if search.ours.is_none() && record.id.is_none() && search.disputed.is_none() {
-        search.ours = candidates
-            .clone()
-            .find(|seen| seen.machine.name == name || seen.machine.power == Power::On)
-            .cloned();
+    if search.ours.is_none() && search.disputed.is_none() {
+        let mut candidates = candidates.clone();
+        search.ours = match &record.id {
+            None => candidates
+                .find(|seen| seen.machine.name == name || seen.machine.power == Power::On)
+                .cloned(),
+            // A list that lags may have shown a dead machine of that name, and its ID is on record:
+            // one that was made later is the one that was meant.
+            Some(_) => candidates
+                .find(|seen| {
+                    platform.hashed && seen.machine.name == name && made_later(record, seen)
+                })
+                .cloned(),
+        };
     }
     let ours = search.ours.as_ref().map(|seen| seen.machine.id.clone());
     // Only a whole name with a hash in it proves that a second one is ours as well.
@@ -187,6 +196,12 @@ fn whose(record: &Record, name: Option<&str>, seen: &Seen) -> Whose {
 /// Whether a machine was made when the record's was, as far as that is known.
 fn made_when(record: &Record, seen: &Seen) -> Option<bool> {
     Some(record.created_at?.as_second() == seen.machine.created_at?.as_second())
+}
+
+/// Whether a machine is known to have been made after the one on record.
+fn made_later(record: &Record, seen: &Seen) -> bool {
+    let both = record.created_at.zip(seen.machine.created_at);
+    both.is_some_and(|(known, seen)| seen.as_second() > known.as_second())
 }
 
 fn is_name_of(name: &str, seen: &Seen) -> bool {

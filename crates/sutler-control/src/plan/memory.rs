@@ -8,6 +8,8 @@ use sutler_provider::{Error, MachineId, TaskId};
 /// What a process remembers of one record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
+    /// The incarnation of which this is remembered.
+    pub incarnation: Option<u32>,
     /// What became of the create that the intent announced.
     pub attempt: Option<Attempt>,
     /// What the last create asked for.
@@ -109,6 +111,17 @@ impl Memory {
     /// Notes that `what` succeeded, or is no longer wanted.
     pub fn succeed(&mut self, what: &'static str) {
         self.failures.remove(what);
+    }
+
+    /// Takes note of the incarnation that the record has: another process may have made the machine
+    /// anew, and what its guest was told, this one was not.
+    pub fn is_of(&mut self, incarnation: Option<u32>) {
+        if self.incarnation != incarnation {
+            self.incarnation = incarnation;
+            self.post_started = false;
+            self.pre_stopped = false;
+            self.shutdown_since = None;
+        }
     }
 
     /// Whether a call is under way that changes nothing.

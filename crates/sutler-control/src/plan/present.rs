@@ -103,7 +103,7 @@ fn with_machine(
 ) -> Plan {
     let record = inputs.record;
     let mut plan = steps(inputs, platform, desired, seen);
-    if record.id.is_none() && !platform.capabilities.token {
+    if record.id.as_ref() != Some(&seen.machine.id) && !platform.capabilities.token {
         // Where a machine can carry no token, the claim on record is the proof: it comes first.
         plan.step = Step::Claim(seen.machine.id.clone());
     }
