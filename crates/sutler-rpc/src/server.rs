@@ -9,7 +9,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use futures::StreamExt as _;
 use sutler_provider::{Error, ErrorKind, Provider, Result};
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Status;
 use tonic_health::ServingStatus;
 
@@ -94,7 +94,8 @@ impl Server {
     /// Serves this provider.
     pub fn new(provider: Arc<dyn Provider>, options: ServerOptions) -> Self {
         let observer = options.observer.clone();
-        let service = Service { provider, observer, work: TaskTracker::new() };
+        let (work, ending) = (TaskTracker::new(), CancellationToken::new());
+        let service = Service { provider, observer, work, ending };
         Self { service, options }
     }
 
@@ -134,6 +135,7 @@ impl Server {
             for name in services {
                 health.set_service_status(*name, ServingStatus::NotServing).await;
             }
+            service.ending.cancel();
             drained.notify_one();
         };
         let serving = server
@@ -149,7 +151,6 @@ impl Server {
         };
         tokio::select! {
             ended = serving => ended?,
-            // Streams have no end of their own.
             () = too_long => {}
         }
         service.work.close();
@@ -166,6 +167,8 @@ struct Service {
     provider: Arc<dyn Provider>,
     observer: Option<Arc<dyn Observer>>,
     work: TaskTracker,
+    /// Ends streams, which have no end of their own, with the server.
+    ending: CancellationToken,
 }
 
 impl fmt::Debug for Service {

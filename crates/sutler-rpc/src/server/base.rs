@@ -5,7 +5,7 @@ use std::time::Duration;
 use sutler_provider::{
     CloneRequest, CreateRequest, DeleteRequest, DiskRef, Error, ErrorKind, HardwareUpgradeRequest,
     MachineId, Placement, PowerOp, PowerRequest, Proof, Provider as Contract, ReconfigureRequest,
-    Result as Outcome, SnapshotId, SnapshotRequest, Started,
+    Result as Outcome, SnapshotId, SnapshotRequest, Started, TaskId, TaskState,
 };
 use tonic::{Request, Response, Status};
 
@@ -170,7 +170,12 @@ impl Provider for Service {
                 memory: include_memory,
                 quiesce: false,
             };
-            provider.snapshot_create(request).await
+            let mut done = provider.snapshot_create(request).await?;
+            if done.id.is_none() && let Some(task) = &done.task {
+                done.id = made(&*provider, task).await?.map(Into::into);
+                done.task = done.task.filter(|_| done.id.is_none());
+            }
+            Ok(done)
         };
         let done = self.change("SnapshotCreate", taking).await?;
         Ok(Response::new(pb::SnapshotCreateResponse {
@@ -351,6 +356,21 @@ async fn proven(
 ) -> Outcome<Proof> {
     let missing = || Error::not_found(format!("there is no machine {id}"));
     prove(provider, id, identity).await?.ok_or_else(missing)
+}
+
+/// What a task has made, once it has ended. On this wire an ID can only be told in the answer itself,
+/// so whoever learns it later has to wait here.
+async fn made(provider: &dyn Contract, task: &TaskId) -> Outcome<Option<String>> {
+    let mut pause = Duration::from_millis(10);
+    loop {
+        match provider.task(task).await? {
+            TaskState::Running { .. } => tokio::time::sleep(pause).await,
+            TaskState::Done { id } => return Ok(id),
+            TaskState::Failed(error) => return Err(error),
+            TaskState::Unknown => return Ok(None),
+        }
+        pause = (pause * 2).min(Duration::from_secs(2));
+    }
 }
 
 fn create(request: pb::CreateRequest) -> Result<CreateRequest, Malformed> {

@@ -107,6 +107,7 @@ impl Extensions for Service {
         let events = self.look("Events", self.provider.events()).await?;
         let started = pb::Event { event: Some(event::Event::Started(true)) };
         let all = stream::once(async { started }).chain(events.map(Into::into));
+        let all = all.take_until(self.ending.clone().cancelled_owned());
         Ok(Response::new(all.map(Ok).boxed()))
     }
 
@@ -216,7 +217,8 @@ impl Extensions for Service {
         });
         let open = stream::once(async { pb::ConsoleOutput::default() });
         let output = console.output.map(|data| pb::ConsoleOutput { data });
-        Ok(Response::new(open.chain(output).map(Ok).boxed()))
+        let all = open.chain(output).take_until(self.ending.clone().cancelled_owned());
+        Ok(Response::new(all.map(Ok).boxed()))
     }
 
     async fn list_templates(

@@ -19,7 +19,7 @@ pub(crate) fn client_side(error: &io::Error, name: &str) -> String {
             AlertDescription::CertificateRequired => {
                 "the provider wants a client certificate, and we have none".to_owned()
             }
-            AlertDescription::UnknownCA => {
+            AlertDescription::UnknownCA | AlertDescription::DecryptError => {
                 "our certificate is signed by a CA that the provider does not trust".to_owned()
             }
             AlertDescription::CertificateExpired => {
@@ -61,7 +61,9 @@ fn certificate(why: &CertificateError, name: Option<&str>) -> String {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("is for another name than {:?} (wrong name)", name.unwrap_or_default())
         }
-        CertificateError::BadSignature => "has a bad signature".to_owned(),
+        CertificateError::BadSignature => {
+            "is signed by another CA of the same name as one that is trusted here (wrong CA)".to_owned()
+        }
         CertificateError::Revoked => "was revoked".to_owned(),
         other => format!("is refused: {other:?}"),
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use sutler_provider::*;
-use sutler_rpc::{ClientSecurity, pb::base as pb, pb::base::provider_client::ProviderClient};
+use sutler_rpc::{ClientSecurity, pb::base as pb};
 use sutler_sim::{Feature, Settings};
 
-use crate::support::{make, options, owner, plain, proof, remote, request, sim};
+use crate::support::{client, make, options, owner, plain, proof, remote, request, sim};
 
 #[tokio::test]
 async fn a_provider_without_extensions_is_known_by_names() {
@@ -60,8 +60,7 @@ async fn managers_without_a_name_touch_only_what_is_theirs_or_nobodys() {
     let (server, ours) = plain(Arc::new(behind.clone()), true).await;
     let id = make(&ours, "sutlers").await;
     behind.seed([Machine::new("vm-900", "found", Power::On)]).unwrap();
-    let mut client =
-        ProviderClient::connect(format!("http://{}", server.address)).await.unwrap();
+    let mut client = client(&server).await;
     let delete = |id: &str| pb::DeleteRequest { id: id.to_owned(), owner: None };
     let status = client.delete(delete(&id.0)).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::FailedPrecondition);

@@ -41,11 +41,13 @@ async fn both_ends_prove_who_they_are() {
 
 #[tokio::test]
 async fn whoever_is_refused_is_told_why() {
-    let (ca, other) = (Authority::new(), Authority::new());
+    let (ca, other) = (Authority::named("one"), Authority::named("two"));
+    let twin = Authority::named("one");
     let good_client = || ca.issue("manager.test", 9, ca.pem());
     let good_server = || ca.issue(NAME, 9, ca.pem());
     for (server, client, want) in [
         (other.issue(NAME, 9, ca.pem()), good_client(), "(wrong CA)"),
+        (twin.issue(NAME, 9, ca.pem()), good_client(), "(wrong CA)"),
         (ca.issue(NAME, -2, ca.pem()), good_client(), "certificate has expired"),
         (ca.issue("other.test", 9, ca.pem()), good_client(), "(wrong name)"),
         (
@@ -56,6 +58,11 @@ async fn whoever_is_refused_is_told_why() {
         (
             good_server(),
             other.issue("manager.test", 9, ca.pem()),
+            "a CA that the provider does not trust",
+        ),
+        (
+            good_server(),
+            twin.issue("manager.test", 9, ca.pem()),
             "a CA that the provider does not trust",
         ),
         (good_server(), ca.issue("manager.test", -2, ca.pem()), "our certificate has expired"),

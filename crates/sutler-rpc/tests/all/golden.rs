@@ -9,13 +9,12 @@ use sutler_rpc::{
     ClientSecurity, Remote,
     pb::base::{
         self as pb,
-        provider_client::ProviderClient,
         provider_server::{Provider as Wire, ProviderServer},
     },
 };
 use tonic::{Request, Response, Status};
 
-use crate::support::{options, plain, proof, request};
+use crate::support::{client, options, plain, proof, request};
 
 /// Remembers the last requests of each kind.
 #[derive(Default, Clone)]
@@ -31,10 +30,18 @@ struct Seen {
     prepare: Option<pb::ImagePrepareRequest>,
 }
 
+/// Calls that nobody makes here, in the form that the attribute gives to the others.
 macro_rules! unserved {
     ($($name:ident($request:ident) -> $response:ident,)*) => {$(
-        async fn $name(&self, _: Request<pb::$request>) -> Result<Response<pb::$response>, Status> {
-            Err(Status::unimplemented("not here"))
+        fn $name<'a, 'b>(
+            &'a self,
+            _: Request<pb::$request>,
+        ) -> futures::future::BoxFuture<'b, Result<Response<pb::$response>, Status>>
+        where
+            'a: 'b,
+            Self: 'b,
+        {
+            Box::pin(async { Err(Status::unimplemented("not here")) })
         }
     )*};
 }
@@ -111,7 +118,7 @@ async fn recorder() -> (Recorder, Remote) {
     let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap().to_string().parse().unwrap();
     let incoming = tonic::transport::server::TcpIncoming::from(socket);
-    let service = ProviderServer::new(recorder.clone());
+    let service = ProviderServer::new(Clone::clone(&recorder));
     tokio::spawn(
         tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming),
     );
@@ -292,8 +299,7 @@ impl Provider for Contract {
 async fn what_managers_send_is_read_whatever_its_case() {
     let contract = Arc::new(Contract::default());
     let (server, _) = plain(contract.clone(), false).await;
-    let mut client =
-        ProviderClient::connect(format!("http://{}", server.address)).await.unwrap();
+    let mut client = client(&server).await;
     let upper = pb::CreateRequest {
         name: "web".to_owned(),
         user_data: b"#cloud-config\n".to_vec(),
@@ -347,8 +353,7 @@ async fn what_managers_send_is_read_whatever_its_case() {
 #[tokio::test]
 async fn what_managers_read_is_what_they_take() {
     let (server, _) = plain(Arc::new(Contract::default()), false).await;
-    let mut client =
-        ProviderClient::connect(format!("http://{}", server.address)).await.unwrap();
+    let mut client = client(&server).await;
     let valid = client.validate(pb::ValidateRequest {}).await.unwrap().into_inner();
     assert_eq!((valid.ok, valid.message.as_str()), (false, "a wrong password"));
     for (id, want) in [("on", "On"), ("off", "Off"), ("paused", "On"), ("odd", "")] {

@@ -224,9 +224,10 @@ async fn events_are_told_from_the_moment_the_stream_is_there() {
     let mut next = async || tokio::time::timeout(PATIENCE, events.next()).await.unwrap();
     assert!(matches!(next().await.unwrap(), Event::Changed(machine) if machine.id == id));
     assert_eq!(next().await.unwrap(), Event::Gone(id));
-    drop(behind);
-    server.task.abort();
+    // A server that ends does not wait for streams, which have no end of their own.
+    let ending = tokio::spawn(server.end());
     assert_eq!(next().await, None);
+    ending.await.unwrap();
 }
 
 /// A provider that only can what the simulated one cannot.

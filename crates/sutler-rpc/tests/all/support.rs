@@ -1,6 +1,12 @@
 //! Providers, servers, certificates and requests that the tests share.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use sutler_provider::{
     Class, CreateRequest, Deadlines, Disk, Firmware, Image, MachineId, Nic, Owner, Placement, Proof,
@@ -8,7 +14,7 @@ use sutler_provider::{
 };
 use sutler_rpc::{
     Address, ClientSecurity, Listener, Pem, Remote, RemoteOptions, Server, ServerOptions,
-    ServerSecurity, Store,
+    ServerSecurity, Store, pb::base::provider_client::ProviderClient,
 };
 use sutler_sim::{Settings, Sim};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -70,6 +76,12 @@ pub(crate) async fn plain(provider: Arc<dyn Provider>, extensions: bool) -> (Run
 
 pub(crate) fn remote(running: &Running, options: RemoteOptions) -> Remote {
     Remote::new(running.address.clone(), options).unwrap()
+}
+
+/// A manager's client, which knows nothing of us.
+pub(crate) async fn client(server: &Running) -> ProviderClient<tonic::transport::Channel> {
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address));
+    ProviderClient::new(endpoint.unwrap().connect().await.unwrap())
 }
 
 pub(crate) fn owner(uid: &str) -> Owner {
@@ -153,10 +165,15 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        Self::named(&format!("ca {}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        params.distinguished_name.push(rcgen::DnType::CommonName, format!("ca {:p}", &key));
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
         let pem = params.self_signed(&key).unwrap().pem();
         Self { key, params, pem }
     }
