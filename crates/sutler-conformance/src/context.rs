@@ -190,7 +190,7 @@ impl Context {
 
     /// Waits until a request's machine is listed.
     pub(crate) async fn find(&self, request: &CreateRequest) -> Check<Machine> {
-        self.until(&format!("{} shows in the list", request.name), async || {
+        self.until(&format!("{} shows in the list", request.name), || async {
             Ok(self.listed(request).await?.into_iter().next())
         })
         .await
@@ -198,7 +198,7 @@ impl Context {
 
     /// Waits until a machine is there and nothing is being done to it.
     pub(crate) async fn at_rest(&self, id: &MachineId) -> Check<Machine> {
-        self.until(&format!("machine {id} is at rest"), async || {
+        self.until(&format!("machine {id} is at rest"), || async {
             Ok(self.provider.describe(id).await?.filter(|machine| !machine.busy))
         })
         .await
@@ -212,7 +212,7 @@ impl Context {
 
     /// Waits until a machine is gone, from the description and from the list.
     pub(crate) async fn gone(&self, made: &Made) -> Check {
-        self.until(&format!("machine {} is gone", made.id), async || {
+        self.until(&format!("machine {} is gone", made.id), || async {
             match self.provider.describe(&made.id).await? {
                 Some(machine) if machine.name == made.name => Ok(None),
                 _ => Ok(Some(())),
@@ -220,7 +220,7 @@ impl Context {
         })
         .await?;
         if self.can.list {
-            self.until(&format!("machine {} is gone from the list", made.id), async || {
+            self.until(&format!("machine {} is gone from the list", made.id), || async {
                 Ok(self.listed(&made.request).await?.is_empty().then_some(()))
             })
             .await?;
@@ -232,7 +232,7 @@ impl Context {
     pub(crate) async fn ended(&self, task: Option<TaskId>) -> Check<Option<String>> {
         let Some(task) = task else { return Ok(None) };
         let state = self
-            .until(&format!("task {task} ends"), async || {
+            .until(&format!("task {task} ends"), || async {
                 Ok(match self.provider.task(&task).await? {
                     TaskState::Running { .. } => None,
                     state => Some(state),
@@ -251,11 +251,10 @@ impl Context {
 
     /// Asks again and again until there is an answer. What is out of reach for a moment is asked for
     /// again; other errors break the case.
-    pub(crate) async fn until<T>(
-        &self,
-        what: &str,
-        ask: impl AsyncFn() -> Check<Option<T>>,
-    ) -> Check<T> {
+    pub(crate) async fn until<T, F>(&self, what: &str, ask: impl Fn() -> F) -> Check<T>
+    where
+        F: Future<Output = Check<Option<T>>>,
+    {
         let end = Instant::now() + self.options.patience;
         loop {
             if let Some(found) = ask().await? {

@@ -118,14 +118,14 @@ impl Report {
         }
         for (result, failure) in self.failures() {
             // Writing to a string does not fail.
-            drop(write!(out, "\n{}\n{}", result.name, details(result, failure)));
+            let _ = write!(out, "\n{}\n{}", result.name, details(result, failure));
         }
         let (passed, skipped, failed) = self.counts();
-        drop(write!(
+        let _ = writeln!(
             out,
-            "\n{passed} passed, {skipped} skipped, {failed} failed in {:.1} s\n",
+            "\n{passed} passed, {skipped} skipped, {failed} failed in {:.1} s",
             self.took.as_secs_f64()
-        ));
+        );
         out
     }
 
@@ -138,8 +138,8 @@ impl Report {
         let counts = format!(
             "tests=\"{total}\" failures=\"{failed}\" errors=\"0\" skipped=\"{skipped}\" time=\"{time:.3}\""
         );
-        drop(writeln!(out, "<testsuites {counts}>"));
-        drop(writeln!(out, "  <testsuite name=\"provider conformance\" {counts}>"));
+        let _ = writeln!(out, "<testsuites {counts}>");
+        let _ = writeln!(out, "  <testsuite name=\"provider conformance\" {counts}>");
         for result in &self.results {
             let (group, name) = result.name.split_once('.').unwrap_or(("", &result.name));
             let case = format!(
@@ -148,7 +148,7 @@ impl Report {
                 escape(name),
                 result.took.as_secs_f64()
             );
-            drop(match &result.outcome {
+            let _ = match &result.outcome {
                 Outcome::Passed => writeln!(out, "{case}/>"),
                 Outcome::Skipped(why) => {
                     writeln!(out, "{case}><skipped message=\"{}\"/></testcase>", escape(why))
@@ -160,7 +160,7 @@ impl Report {
                     escape(&failure.message),
                     escape(&details(result, failure))
                 ),
-            });
+            };
         }
         out.push_str("  </testsuite>\n</testsuites>\n");
         out
@@ -170,7 +170,7 @@ impl Report {
 fn details(result: &CaseResult, failure: &Failure) -> String {
     let mut out = format!("  rule: {}\n  what: {}\n", result.rule, failure.message);
     for exchange in &failure.exchanges {
-        drop(write!(out, "  sent: {}\n  back: {}\n", exchange.sent, exchange.received));
+        let _ = write!(out, "  sent: {}\n  back: {}\n", exchange.sent, exchange.received);
     }
     out
 }

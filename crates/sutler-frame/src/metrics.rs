@@ -64,7 +64,7 @@ impl Metrics {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing to a string does not fail.
-        drop(encode(&mut text, &registry));
+        let _ = encode(&mut text, &registry);
         text
     }
 }

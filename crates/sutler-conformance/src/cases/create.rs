@@ -71,7 +71,7 @@ async fn its_disks_are_there(context: &Context) -> Check {
 async fn its_addresses_are_told(context: &Context) -> Check {
     let made = context.make().await?;
     context
-        .until("it has an address", async || {
+        .until("it has an address", || async {
             Ok((!context.shown(&made.id).await?.ips.is_empty()).then_some(()))
         })
         .await

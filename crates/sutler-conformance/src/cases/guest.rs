@@ -28,7 +28,7 @@ pub(super) fn command(made: &Made, words: &[&str]) -> GuestCommand {
 /// Waits until the guest runs commands.
 pub(super) async fn up(context: &Context, made: &Made) -> Check {
     context
-        .until("the guest runs commands", async || {
+        .until("the guest runs commands", || async {
             match context.provider.guest_exec(command(made, &["true"])).await {
                 Ok(_) => Ok(Some(())),
                 Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),

@@ -23,7 +23,7 @@ cases! { "inventory":
 
 async fn a_list_is_complete(context: &Context) -> Check {
     context
-        .until("a list is complete", async || {
+        .until("a list is complete", || async {
             Ok(context.provider.list().await?.complete.then_some(()))
         })
         .await

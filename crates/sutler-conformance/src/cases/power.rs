@@ -76,7 +76,7 @@ async fn a_shutdown_ends_with_off(context: &Context) -> Check {
     for _ in 0..2 {
         switch(context, &made, PowerOp::Shutdown { timeout }).await?;
         context
-            .until("it is off", async || {
+            .until("it is off", || async {
                 Ok((context.shown(&made.id).await?.power == Power::Off).then_some(()))
             })
             .await?;
