@@ -10,8 +10,8 @@ use std::{
 
 use sutler_provider::{
     Accepted, Capabilities, Class, CreateRequest, DeleteRequest, Error, ErrorKind, Firmware, Image,
-    Machine, MachineId, Owner, Placement, PowerOp, PowerRequest, Proof, Provider, TaskId, TaskState,
-    Token, platform_name,
+    Machine, MachineId, Owner, Placement, PowerOp, PowerRequest, Proof, Provider, TaskId,
+    TaskState, Token, platform_name,
 };
 use tokio::time::{Instant, sleep};
 
@@ -260,7 +260,11 @@ impl Context {
             if let Some(found) = ask().await? {
                 return Ok(found);
             }
-            ensure!(Instant::now() < end, "waited {:?} in vain until {what}", self.options.patience);
+            ensure!(
+                Instant::now() < end,
+                "waited {:?} in vain until {what}",
+                self.options.patience
+            );
             sleep(self.options.poll).await;
         }
     }
@@ -289,9 +293,10 @@ pub(crate) fn refused<T: std::fmt::Debug>(
 ) -> Check<Error> {
     match result {
         Err(error) if error.kind() == kind => Ok(error),
-        Err(error) => {
-            Err(Broken(format!("{what}: it was refused as {} and not as {kind}: {error}", error.kind())))
-        }
+        Err(error) => Err(Broken(format!(
+            "{what}: it was refused as {} and not as {kind}: {error}",
+            error.kind()
+        ))),
         Ok(answer) => Err(Broken(format!("{what}: it was not refused, but answered {answer:?}"))),
     }
 }

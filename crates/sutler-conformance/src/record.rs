@@ -54,7 +54,8 @@ impl Recorder {
             Err(error) => format!("{}: {error}", error.kind()),
         });
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = |exchange: &&mut Exchange| exchange.sent == sent && exchange.received == "(no answer)";
+        let own =
+            |exchange: &&mut Exchange| exchange.sent == sent && exchange.received == "(no answer)";
         let at = log.get_mut(place).filter(|exchange| exchange.sent == sent);
         match at {
             Some(exchange) => exchange.received = received,

@@ -1,9 +1,6 @@
 //! What came of a run: as a table, and as JUnit XML.
 
-use std::{
-    fmt::Write as _,
-    time::Duration,
-};
+use std::{fmt::Write as _, time::Duration};
 
 /// What came of a run.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +57,8 @@ impl Report {
     /// The report of a provider that does not say what it can do.
     pub(crate) fn dead(why: String) -> Self {
         let failure = Failure {
-            message: "nothing can be asked of a provider that does not say what it can do".to_owned(),
+            message: "nothing can be asked of a provider that does not say what it can do"
+                .to_owned(),
             exchanges: vec![Exchange { sent: "capabilities".to_owned(), received: why }],
         };
         let result = CaseResult {

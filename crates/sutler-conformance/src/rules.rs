@@ -16,7 +16,7 @@ pub(crate) const NOT_FOUND: &str = "A change of what is not there is refused as 
 pub(crate) const OBSERVED: &str =
     "What ended well can be seen: success is observed, not concluded from an answer.";
 pub(crate) const ONCE: &str = "A change that is asked for twice ends as if it were asked for once.";
-pub(crate) const OWNER: &str =
-    "A machine is changed only for its owner; for anybody else it is a Conflict, and nothing changes.";
-pub(crate) const TASKS: &str = "A task is known from its answer to its end, and its end does not change.";
+pub(crate) const OWNER: &str = "A machine is changed only for its owner; for anybody else it is a Conflict, and nothing changes.";
+pub(crate) const TASKS: &str =
+    "A task is known from its answer to its end, and its end does not change.";
 pub(crate) const UNIQUE: &str = "What is reported to be unique is never there twice.";

@@ -38,7 +38,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FOLDER", env = "SUTLER_TLS_FOLDER", default_value = TLS_FOLDER)]
     pub tls_folder: PathBuf,
     /// Names of which a client's certificate must have one
-    #[arg(long, value_name = "NAME", env = "VIRTRIGAUD_PROVIDER_ALLOWED_SANS", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "VIRTRIGAUD_PROVIDER_ALLOWED_SANS",
+        value_delimiter = ','
+    )]
     pub allowed_names: Vec<String>,
     /// Serve provider.v1 alone
     #[arg(long)]
@@ -94,7 +99,10 @@ mod tests {
 
     #[test]
     fn a_managers_arguments_mean_serve() {
-        assert_eq!(filled(&["--port=1", "--health-port=2"]), ["serve", "--port=1", "--health-port=2"]);
+        assert_eq!(
+            filled(&["--port=1", "--health-port=2"]),
+            ["serve", "--port=1", "--health-port=2"]
+        );
         assert_eq!(filled(&["serve", "--port=1"]), ["serve", "--port=1"]);
         assert_eq!(filled(&["--help"]), ["--help"]);
         assert!(filled(&[]).is_empty());

@@ -12,7 +12,8 @@ use crate::{
     request::{
         Accepted, CloneRequest, CreateRequest, DeleteRequest, DiskRef, ExportRequest, Exported,
         GuestCommand, GuestOutput, HardwareUpgradeRequest, ImportRequest, Imported, MigrateRequest,
-        PowerRequest, PrepareRequest, Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted, Started,
+        PowerRequest, PrepareRequest, Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted,
+        Started,
     },
 };
 

@@ -39,6 +39,6 @@ pub use machine::{
 pub use request::{
     Accepted, Class, CloneRequest, CreateRequest, DeleteRequest, Disk, DiskRef, ExportRequest,
     Exported, Firmware, GuestCommand, GuestOutput, HardwareUpgradeRequest, Image, ImportRequest,
-    Imported, ManagedNode, MigrateRequest, Nic, Placement, PowerOp, PowerRequest, PrepareRequest, Prepared,
-    ReconfigureRequest, SnapshotRequest, Snapshotted, Started,
+    Imported, ManagedNode, MigrateRequest, Nic, Placement, PowerOp, PowerRequest, PrepareRequest,
+    Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted, Started,
 };

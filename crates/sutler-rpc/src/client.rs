@@ -13,11 +13,17 @@ use std::sync::{
 
 use sutler_provider::{Deadlines, Error, Result, UniqueBy};
 use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 pub use address::{Address, BadAddress};
 pub use dial::Refused;
 
-use crate::tls::{ClientSecurity, Security};
+use crate::{
+    status::{error_of, is_absent},
+    tls::{ClientSecurity, Security},
+};
 
 /// How an endpoint is used.
 #[derive(Debug, Clone)]
@@ -87,7 +93,12 @@ impl Remote {
         Self::with(Address::Named(name.into()), options, (0, channel), true)
     }
 
-    fn with(address: Address, options: RemoteOptions, channel: (u64, Channel), fixed: bool) -> Self {
+    fn with(
+        address: Address,
+        options: RemoteOptions,
+        channel: (u64, Channel),
+        fixed: bool,
+    ) -> Self {
         Self(Arc::new(Inner {
             address,
             deadlines: Mutex::new(options.deadlines),
@@ -118,6 +129,21 @@ impl Remote {
     pub fn has_extensions(&self) -> bool {
         let all = (1 << call::Method::COUNT) - 1;
         self.0.options.extensions && self.0.absent.load(Ordering::Relaxed) & all != all
+    }
+
+    /// Whether the provider's process says that it takes calls, by gRPC's own health service; none
+    /// where it does not serve that. Whether its platform is well is another question, which
+    /// [`validate`](sutler_provider::Provider::validate) answers.
+    pub async fn serving(&self) -> Result<Option<bool>> {
+        let request = HealthCheckRequest { service: String::new() };
+        let deadline = self.deadlines().look;
+        let send =
+            |channel, request| async move { HealthClient::new(channel).check(request).await };
+        match self.send(deadline, &request, send).await? {
+            Ok(answer) => Ok(Some(answer.status() == ServingStatus::Serving)),
+            Err(status) if is_absent(&status) => Ok(None),
+            Err(status) => Err(error_of(&status, false)),
+        }
     }
 
     /// The connection. Where the certificates were replaced, it is a new one; calls under way stay on

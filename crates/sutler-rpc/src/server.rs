@@ -17,7 +17,9 @@ pub use listen::Listener;
 
 use crate::{
     Malformed,
-    pb::{self, base::provider_server::ProviderServer, extended::extensions_server::ExtensionsServer},
+    pb::{
+        self, base::provider_server::ProviderServer, extended::extensions_server::ExtensionsServer,
+    },
     status::status_of,
     tls::ServerSecurity,
 };
@@ -114,17 +116,16 @@ impl Server {
         for name in services {
             health.set_service_status(*name, ServingStatus::Serving).await;
         }
-        let broken = |error: tonic_reflection::server::Error| {
-            ServeError::Reflection(error.to_string())
-        };
+        let broken =
+            |error: tonic_reflection::server::Error| ServeError::Reflection(error.to_string());
         let reflect = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(pb::DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
-        let extensions = options.extensions.then(|| {
-            ExtensionsServer::new(service.clone()).max_decoding_message_size(LARGEST)
-        });
+        let extensions = options
+            .extensions
+            .then(|| ExtensionsServer::new(service.clone()).max_decoding_message_size(LARGEST));
         let mut server = tonic::transport::Server::builder();
         if let Some(age) = options.connection_age {
             server = server.max_connection_age(age);

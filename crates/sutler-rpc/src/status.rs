@@ -58,7 +58,9 @@ pub fn error_of(status: &Status, mutating: bool) -> Error {
     if let Some(detail) = detail_in(status) {
         let message = match detail.field.as_str() {
             "" => status.message(),
-            field => status.message().strip_prefix(&format!("{field}: ")).unwrap_or(status.message()),
+            field => {
+                status.message().strip_prefix(&format!("{field}: ")).unwrap_or(status.message())
+            }
         };
         if let Some(error) = error_from(message, &detail) {
             return error;

@@ -39,9 +39,9 @@ impl Security {
             Self::Unverified => {
                 Some("the other end's certificate is not verified, because that was asked for")
             }
-            Self::Plaintext => {
-                Some("the connection is not encrypted and nobody is verified, because that was asked for")
-            }
+            Self::Plaintext => Some(
+                "the connection is not encrypted and nobody is verified, because that was asked for",
+            ),
         }
     }
 }

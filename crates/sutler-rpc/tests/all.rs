@@ -15,6 +15,8 @@ mod frozen;
 mod generated;
 #[path = "all/golden.rs"]
 mod golden;
+#[path = "all/health.rs"]
+mod health;
 #[path = "all/interop.rs"]
 mod interop;
 #[path = "all/roundtrip.rs"]

@@ -68,9 +68,8 @@ fn settings(args: &Serve) -> anyhow::Result<Settings> {
         [("latency", &args.latency), ("work", &args.work), ("faults", &args.fault)]
     {
         for pair in pairs {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or_else(|| anyhow!("{pair:?}: write it as name=value"))?;
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| anyhow!("{pair:?}: write it as name=value"))?;
             let value = match value.parse::<f64>() {
                 Ok(number) if field == "faults" => Value::from(number),
                 _ => Value::from(value),

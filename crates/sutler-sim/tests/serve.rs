@@ -74,7 +74,8 @@ fn free_port() -> u16 {
 
 #[test]
 fn without_certificates_it_refuses_to_serve() {
-    let run = command(&["serve", "--listen", "127.0.0.1:0", "--health-port", "0"]).output().unwrap();
+    let run =
+        command(&["serve", "--listen", "127.0.0.1:0", "--health-port", "0"]).output().unwrap();
     assert!(!run.status.success());
     let said = String::from_utf8(run.stderr).unwrap();
     assert!(said.contains("--tls-cert") && said.contains("--insecure"), "{said}");
@@ -85,7 +86,8 @@ async fn it_serves_a_folder_and_ends_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let args = |state: &Path| {
-        let all = ["serve", "--listen", "127.0.0.1:0", "--health-port", "0", "--insecure", "--state"];
+        let all =
+            ["serve", "--listen", "127.0.0.1:0", "--health-port", "0", "--insecure", "--state"];
         let mut all: Vec<String> = all.map(str::to_owned).to_vec();
         all.extend([state.display().to_string(), "--latency".to_owned(), "create=20ms".to_owned()]);
         all

@@ -108,7 +108,8 @@ async fn an_image_without_a_name(context: &Context) -> Check {
 
 async fn an_import_without_a_name(context: &Context) -> Check {
     let request = super::transfer::import("https://example.invalid/disk", "");
-    refused(context.provider.disk_import(request).await, ErrorKind::Invalid, "an empty name").map(drop)
+    refused(context.provider.disk_import(request).await, ErrorKind::Invalid, "an empty name")
+        .map(drop)
 }
 
 async fn a_format_that_is_none(context: &Context) -> Check {

@@ -73,7 +73,8 @@ async fn somebody_elses_name_is_taken(context: &Context) -> Check {
     let made = context.make().await?;
     let target = CreateRequest { name: made.name.clone(), ..context.request() };
     let answer = copy(context, &made, &target, false).await;
-    refused(answer, ErrorKind::Conflict, "a copy with its source's name, for another owner").map(drop)
+    refused(answer, ErrorKind::Conflict, "a copy with its source's name, for another owner")
+        .map(drop)
 }
 
 async fn the_source_stays_as_it_is(context: &Context) -> Check {

@@ -152,7 +152,12 @@ async fn a_taken_name_stays_with_its_machine(context: &Context) -> Check {
     let thief = CreateRequest { name: made.name.clone(), ..context.request() };
     drop(context.provider.create(thief).await);
     let after = context.shown(&made.id).await?;
-    ensure!(before.token == after.token, "its token was {:?} and is {:?}", before.token, after.token);
+    ensure!(
+        before.token == after.token,
+        "its token was {:?} and is {:?}",
+        before.token,
+        after.token
+    );
     let listing = context.provider.list().await?;
     let count = listing.machines.iter().filter(|machine| machine.name == made.name).count();
     ensure!(count == 1, "{count} machines are called {:?}", made.name);

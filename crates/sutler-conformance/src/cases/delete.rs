@@ -107,7 +107,10 @@ async fn its_task_ends_after_the_machine(context: &Context) -> Check {
     let started = context.provider.delete(made.delete()).await?;
     context.ended(started.task).await?;
     let left = context.provider.describe(&made.id).await?;
-    ensure!(left.is_none(), "the delete is done, says its task or answer, and the machine is there");
+    ensure!(
+        left.is_none(),
+        "the delete is done, says its task or answer, and the machine is there"
+    );
     Ok(())
 }
 

@@ -212,7 +212,11 @@ async fn moves_are_as_reported(context: &Context) -> Check {
     let made = context.make().await?;
     let host = context.shown(&made.id).await?.host.unwrap_or_default();
     let request = MigrateRequest { id: made.id.clone(), proof: made.proof(), host };
-    as_reported("live_migration", context.can.live_migration, context.provider.migrate(request).await)
+    as_reported(
+        "live_migration",
+        context.can.live_migration,
+        context.provider.migrate(request).await,
+    )
 }
 
 async fn tokens_are_as_reported(context: &Context) -> Check {
@@ -227,7 +231,11 @@ async fn tokens_are_as_reported(context: &Context) -> Check {
         shown.token,
         shown.installation
     );
-    as_reported("disown", context.can.token, context.provider.disown(&made.id, &made.proof()).await)?;
+    as_reported(
+        "disown",
+        context.can.token,
+        context.provider.disown(&made.id, &made.proof()).await,
+    )?;
     if context.can.token {
         // Back to its owner, so that it can be deleted.
         context.provider.adopt(&made.id, &made.owner).await?;

@@ -97,8 +97,7 @@ async fn a_pause_is_a_pause(context: &Context) -> Check {
 
 async fn a_stranger_does_not_switch(context: &Context) -> Check {
     let made = context.make().await?;
-    let request =
-        PowerRequest { id: made.id.clone(), proof: context.stranger(), op: PowerOp::Off };
+    let request = PowerRequest { id: made.id.clone(), proof: context.stranger(), op: PowerOp::Off };
     let answer = context.provider.power(request).await;
     refused(answer, ErrorKind::Conflict, "switching somebody else's machine off")?;
     is(context, &made, Power::On).await

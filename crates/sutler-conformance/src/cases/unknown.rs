@@ -74,7 +74,8 @@ async fn reconfiguring_what_is_not_there(context: &Context) -> Check {
         remove_disks: Vec::new(),
         remove_nics: Vec::new(),
     };
-    refused(context.provider.reconfigure(request).await, ErrorKind::NotFound, "reconfigure").map(drop)
+    refused(context.provider.reconfigure(request).await, ErrorKind::NotFound, "reconfigure")
+        .map(drop)
 }
 
 async fn a_snapshot_of_what_is_not_there(context: &Context) -> Check {
@@ -156,7 +157,8 @@ async fn sending_out_what_is_not_there(context: &Context) -> Check {
         credentials: Credentials::default(),
         storage: serde_json::Map::new(),
     };
-    refused(context.provider.disk_export(request).await, ErrorKind::NotFound, "disk_export").map(drop)
+    refused(context.provider.disk_export(request).await, ErrorKind::NotFound, "disk_export")
+        .map(drop)
 }
 
 async fn removing_an_image_that_is_not_there_is_done(context: &Context) -> Check {

@@ -150,7 +150,9 @@ impl Provider for Defective {
                 request.disks.dedup_by(|a, b| a.name == b.name);
                 request.class.iter_mut().for_each(|class| class.cpu = class.cpu.max(1));
             }
-            Defect::DiesWithItsCaller => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            Defect::DiesWithItsCaller => {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await
+            }
             _ => {}
         }
         let answer = self.inner.create(request).await;

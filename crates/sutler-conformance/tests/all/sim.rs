@@ -159,16 +159,14 @@ async fn without_extensions_the_rules_that_are_left_are_kept() {
     let report = run(Arc::new(remote), &options()).await;
     let broken: Vec<&str> = report.failures().map(|(result, _)| result.name.as_str()).collect();
     let without_a_place = ["create.it_is_off_where_that_was_asked_for"];
-    let unexpected: Vec<_> =
-        broken.iter().filter(|name| !without_a_place.contains(name)).collect();
+    let unexpected: Vec<_> = broken.iter().filter(|name| !without_a_place.contains(name)).collect();
     assert!(unexpected.is_empty(), "{unexpected:?}\n{}", report.table());
 }
 
 #[tokio::test]
 async fn a_provider_that_is_not_there_fails_the_suite() {
     let address = "127.0.0.1:1".parse().unwrap();
-    let remote =
-        Remote::new(address, RemoteOptions::new(ClientSecurity::Plaintext)).unwrap();
+    let remote = Remote::new(address, RemoteOptions::new(ClientSecurity::Plaintext)).unwrap();
     let report = run(Arc::new(remote) as Arc<dyn Provider>, &options()).await;
     assert_eq!(report.counts(), (0, 0, 1));
     assert!(report.table().contains("cannot be reached"), "{}", report.table());

@@ -105,8 +105,7 @@ pub(crate) fn description_from(
     let raw: Value = serde_json::from_str(&provider_raw_json).unwrap_or(Value::Null);
     let named = Fields::of("provider_raw_json", &raw).ok().flatten();
     let name = named.and_then(|fields| fields.text("name").ok().flatten());
-    let mut machine =
-        Machine::new(id, name.clone().unwrap_or_default(), power_from(&power_state));
+    let mut machine = Machine::new(id, name.clone().unwrap_or_default(), power_from(&power_state));
     machine.ips = ips;
     machine.console_url = some(console_url);
     machine.raw = flat(&raw);

@@ -107,8 +107,16 @@ pub(crate) fn write(request: &CreateRequest) -> Payloads {
     let nics: Vec<NicJson<'_>> = request.nics.iter().map(nic_json).collect();
     let disks: Vec<DiskJson<'_>> = request.disks.iter().map(disk_json).collect();
     Payloads {
-        class_json: request.class.as_ref().map(|class| text(&class_json(class))).unwrap_or_default(),
-        image_json: request.image.as_ref().map(|image| text(&image_json(image))).unwrap_or_default(),
+        class_json: request
+            .class
+            .as_ref()
+            .map(|class| text(&class_json(class)))
+            .unwrap_or_default(),
+        image_json: request
+            .image
+            .as_ref()
+            .map(|image| text(&image_json(image)))
+            .unwrap_or_default(),
         networks_json: text(&filled(nics)),
         disks_json: text(&filled(disks)),
         placement_json: placement_json(&request.placement)

@@ -97,11 +97,7 @@ pub(crate) fn import_from(request: pb::ImportDiskRequest) -> Result<ImportReques
     })
 }
 
-fn storage(
-    options: &str,
-    backend: String,
-    mode: String,
-) -> Result<Map<String, Value>, Malformed> {
+fn storage(options: &str, backend: String, mode: String) -> Result<Map<String, Value>, Malformed> {
     let mut storage = json::map("storage_options_json", options)?;
     for (key, value) in [("backend", backend), ("transferMode", mode)] {
         if !value.is_empty() && !storage.contains_key(key) {
@@ -125,7 +121,10 @@ fn mode(storage: &Map<String, Value>) -> String {
 fn texts(credentials: &Credentials) -> Result<BTreeMap<String, String>, Error> {
     let text = |key: &str, value: &[u8]| {
         String::from_utf8(value.to_vec()).map(|text| (key.to_owned(), text)).map_err(|_| {
-            Error::invalid(key.to_owned(), "provider.v1 carries credentials as text, and this is none")
+            Error::invalid(
+                key.to_owned(),
+                "provider.v1 carries credentials as text, and this is none",
+            )
         })
     };
     credentials.iter().map(|(key, value)| text(key, value.expose())).collect()

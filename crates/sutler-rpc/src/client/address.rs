@@ -55,7 +55,10 @@ impl FromStr for Address {
         let (host, port) = match rest.strip_prefix('[') {
             Some(inner) => {
                 let (host, tail) = inner.split_once(']').ok_or_else(wrong)?;
-                (host, tail.strip_prefix(':').or((tail.is_empty()).then_some("")).ok_or_else(wrong)?)
+                (
+                    host,
+                    tail.strip_prefix(':').or((tail.is_empty()).then_some("")).ok_or_else(wrong)?,
+                )
             }
             None => rest.rsplit_once(':').unwrap_or((rest, "")),
         };
@@ -101,7 +104,8 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), want);
         }
-        for text in ["", ":1", "lab:", "lab:x", "lab:99999", "::1", "a/b:1", "unix:x", "[::1", "[::1]x"]
+        for text in
+            ["", ":1", "lab:", "lab:x", "lab:99999", "::1", "a/b:1", "unix:x", "[::1", "[::1]x"]
         {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }

@@ -62,7 +62,13 @@ impl Dialer {
             Error::invalid("spec.runtime.endpoint", format!("{name_text:?} is no name of a server"))
         })?;
         let security = options.security.clone();
-        Ok(Self(Arc::new(Target { address, security, name, name_text, within: options.dial_timeout })))
+        Ok(Self(Arc::new(Target {
+            address,
+            security,
+            name,
+            name_text,
+            within: options.dial_timeout,
+        })))
     }
 
     pub(super) async fn dial(&self) -> Result<TokioIo<BoxedStream>, Refused> {

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use sutler_provider::{
     Accepted, CallClass, Capabilities, CloneRequest, Console, CreateRequest, DeleteRequest,
     DiskInfo, DiskRef, Error, ErrorKind, EventStream, ExportRequest, Exported, GuestCommand,
-    GuestOutput, HardwareUpgradeRequest, Host, ImportRequest, Imported, Listing, Machine, MachineId,
-    MigrateRequest, Owner, PowerOp, PowerRequest, PrepareRequest, Prepared, Proof, Provider,
-    ReconfigureRequest, Result, SnapshotId, SnapshotRequest, Snapshotted, Started, TaskId,
-    TaskState, Template,
+    GuestOutput, HardwareUpgradeRequest, Host, ImportRequest, Imported, Listing, Machine,
+    MachineId, MigrateRequest, Owner, PowerOp, PowerRequest, PrepareRequest, Prepared, Proof,
+    Provider, ReconfigureRequest, Result, SnapshotId, SnapshotRequest, Snapshotted, Started,
+    TaskId, TaskState, Template,
 };
 
 use super::{
@@ -79,8 +79,7 @@ impl Provider for Remote {
     async fn create(&self, request: CreateRequest) -> Result<Accepted> {
         let message = pb::CreateRequest::from(request.clone());
         let send = to!(Extended, create);
-        if let Some(answer) =
-            self.extended(Method::Create, CallClass::Make, &message, send).await?
+        if let Some(answer) = self.extended(Method::Create, CallClass::Make, &message, send).await?
         {
             return Ok(answer.into());
         }
@@ -231,8 +230,11 @@ impl Provider for Remote {
         }
         let request = wire::ListVMsRequest {};
         let answer = self.base(CallClass::List, &request, to!(Base, list_v_ms)).await?;
-        let machines: Result<_, _> = answer.vms.into_iter().map(machine::info_from).collect();
-        Ok(Listing { machines: sense(machines)?, complete: true })
+        let count = answer.vms.len();
+        let sound = |info| machine::info_from(info).inspect_err(|error| self.complain(error)).ok();
+        let machines: Vec<Machine> = answer.vms.into_iter().filter_map(sound).collect();
+        let complete = machines.len() == count;
+        Ok(Listing { machines, complete })
     }
 
     async fn events(&self) -> Result<EventStream> {
@@ -240,8 +242,7 @@ impl Provider for Remote {
     }
 
     async fn disown(&self, id: &MachineId, proof: &Proof) -> Result<()> {
-        let request =
-            pb::DisownRequest { id: id.0.clone(), proof: Some(proof.clone().into()) };
+        let request = pb::DisownRequest { id: id.0.clone(), proof: Some(proof.clone().into()) };
         let send = to!(Extended, disown);
         let answer = self.extended(Method::Disown, CallClass::Change, &request, send).await?;
         answer.map(|_| ()).ok_or_else(|| lacks("take an ownership token off a machine"))
@@ -287,10 +288,8 @@ impl Provider for Remote {
         {
             return Ok(answer.into());
         }
-        let message = wire::SnapshotDeleteRequest {
-            vm_id: id.0.clone(),
-            snapshot_id: snapshot.0.clone(),
-        };
+        let message =
+            wire::SnapshotDeleteRequest { vm_id: id.0.clone(), snapshot_id: snapshot.0.clone() };
         match self.base(CallClass::Change, &message, to!(Base, snapshot_delete)).await {
             Ok(answer) => Ok(Started { task: task_from(answer.task) }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Started::default()),
@@ -311,10 +310,8 @@ impl Provider for Remote {
         {
             return Ok(answer.into());
         }
-        let message = wire::SnapshotRevertRequest {
-            vm_id: id.0.clone(),
-            snapshot_id: snapshot.0.clone(),
-        };
+        let message =
+            wire::SnapshotRevertRequest { vm_id: id.0.clone(), snapshot_id: snapshot.0.clone() };
         let answer = self.base(CallClass::Make, &message, to!(Base, snapshot_revert)).await?;
         Ok(Started { task: task_from(answer.task) })
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use sutler_provider::{CallClass, Console, Error, Event, EventStream, Listing, MachineId, Proof, Result};
+use sutler_provider::{
+    CallClass, Console, Error, Event, EventStream, Listing, MachineId, Proof, Result,
+};
 use tokio::{sync::mpsc, time::timeout};
 use tonic::Streaming;
 
@@ -24,37 +26,42 @@ impl Remote {
     pub(super) async fn list_pages(&self) -> Result<Option<Listing>> {
         let request = pb::ListRequest {};
         let send = |mut client: Extended, request| async move { client.list(request).await };
-        let Some(mut pages) =
-            self.extended(Method::List, CallClass::List, &request, send).await?
+        let Some(mut pages) = self.extended(Method::List, CallClass::List, &request, send).await?
         else {
             return Ok(None);
         };
-        let mut listing = Listing::default();
+        let mut machines = Vec::new();
+        // One that makes no sense is not hidden: the list is not complete without it.
+        let mut sound = true;
         let read = async {
             loop {
                 let page = pages.message().await.map_err(|status| error_of(&status, false))?;
                 let cut = || Error::unavailable("the list was cut off before its last page");
-                let pb::ListPage { machines, last, complete } = page.ok_or_else(cut)?;
-                for machine in machines {
-                    // One that makes no sense is not hidden: the list is not complete without it.
+                let page = page.ok_or_else(cut)?;
+                for machine in page.machines {
                     match machine.try_into() {
-                        Ok(machine) => listing.machines.push(machine),
+                        Ok(machine) => machines.push(machine),
                         Err(error) => {
-                            tracing::warn!(%error, provider = %self.address(), "a machine of the list makes no sense");
-                            listing.complete = true;
+                            self.complain(&error);
+                            sound = false;
                         }
                     }
                 }
-                if last {
-                    // So far, `complete` says that a machine was dropped.
-                    listing.complete = complete && !listing.complete;
-                    return Ok(listing);
+                if page.last {
+                    return Ok(Listing { machines, complete: page.complete && sound });
                 }
             }
         };
         let deadline = self.deadlines().list;
         let late = |_| Error::unavailable(format!("the list was not complete within {deadline:?}"));
-        timeout(deadline, read).await.map_err(late)?.map(Some)
+        let listing: Result<Listing> = timeout(deadline, read).await.map_err(late)?;
+        listing.map(Some)
+    }
+
+    /// Says that a machine of a list makes no sense.
+    pub(super) fn complain(&self, error: &crate::Malformed) {
+        let provider = self.address();
+        tracing::warn!(%error, %provider, "a machine of the list makes no sense");
     }
 
     /// The stream of events; none where the Extensions lack it.
@@ -64,7 +71,13 @@ impl Remote {
             let request = pb::EventsRequest {};
             let send = |mut client: Extended, request| async move { client.events(request).await };
             let Some(mut events) = self
-                .extended_within(Method::Events, false, Duration::from_secs(u64::from(u32::MAX)), &request, send)
+                .extended_within(
+                    Method::Events,
+                    false,
+                    Duration::from_secs(u64::from(u32::MAX)),
+                    &request,
+                    send,
+                )
                 .await?
             else {
                 return Ok(None);
@@ -96,8 +109,8 @@ impl Remote {
             let typed = stream::unfold(typed, |mut typed| async {
                 typed.recv().await.map(|data| (data, typed))
             });
-            let more =
-                typed.map(|data| pb::ConsoleInput { input: Some(console_input::Input::Data(data)) });
+            let more = typed
+                .map(|data| pb::ConsoleInput { input: Some(console_input::Input::Data(data)) });
             let messages = stream::once(async { first }).chain(more);
             let mut client = Extended::new(self.channel()?);
             let answer = client.console(messages).await;

@@ -17,11 +17,9 @@ impl TryFrom<pb::Owner> for Owner {
 
     fn try_from(owner: pb::Owner) -> Result<Self, Malformed> {
         let pb::Owner { token, installation, namespace, name } = owner;
-        let token = token
-            .parse()
-            .map_err(|error: sutler_provider::identity::TokenError| {
-                Malformed::new("owner.token", error.to_string())
-            })?;
+        let token = token.parse().map_err(|error: sutler_provider::identity::TokenError| {
+            Malformed::new("owner.token", error.to_string())
+        })?;
         Ok(Self { token, installation, namespace, name })
     }
 }

@@ -22,16 +22,8 @@ impl From<DiskInfo> for pb::DiskInfo {
 
 impl From<pb::DiskInfo> for DiskInfo {
     fn from(disk: pb::DiskInfo) -> Self {
-        let pb::DiskInfo {
-            name,
-            id,
-            path,
-            size_gib,
-            format,
-            actual_bytes,
-            backing_file,
-            bootable,
-        } = disk;
+        let pb::DiskInfo { name, id, path, size_gib, format, actual_bytes, backing_file, bootable } =
+            disk;
         Self { name, id, path, size_gib, format, actual_bytes, backing_file, bootable }
     }
 }
@@ -272,6 +264,5 @@ impl From<pb::Host> for Host {
 }
 
 fn time(field: &str, text: Option<String>) -> Result<Option<Timestamp>, Malformed> {
-    text.map(|text| text.parse().map_err(|_| Malformed::new(field, "it is no time")))
-        .transpose()
+    text.map(|text| text.parse().map_err(|_| Malformed::new(field, "it is no time"))).transpose()
 }

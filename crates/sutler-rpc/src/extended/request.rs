@@ -285,8 +285,9 @@ impl From<CreateRequest> for pb::CreateRequest {
             placement: Some(placement.into()),
             tags,
             power_on,
-            managed_node: managed_node
-                .map(|ManagedNode { cluster, group, size }| pb::ManagedNode { cluster, group, size }),
+            managed_node: managed_node.map(|ManagedNode { cluster, group, size }| {
+                pb::ManagedNode { cluster, group, size }
+            }),
         }
     }
 }
@@ -325,8 +326,9 @@ impl TryFrom<pb::CreateRequest> for CreateRequest {
             placement: placement.map(Into::into).unwrap_or_default(),
             tags,
             power_on,
-            managed_node: managed_node
-                .map(|pb::ManagedNode { cluster, group, size }| ManagedNode { cluster, group, size }),
+            managed_node: managed_node.map(|pb::ManagedNode { cluster, group, size }| {
+                ManagedNode { cluster, group, size }
+            }),
         })
     }
 }

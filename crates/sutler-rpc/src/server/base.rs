@@ -134,7 +134,10 @@ impl Provider for Service {
         .await
     }
 
-    async fn describe(&self, request: Request<pb::DescribeRequest>) -> Answer<pb::DescribeResponse> {
+    async fn describe(
+        &self,
+        request: Request<pb::DescribeRequest>,
+    ) -> Answer<pb::DescribeResponse> {
         let id = request.into_inner().id.into();
         let found = self.look("Describe", self.provider.describe(&id)).await?;
         Ok(Response::new(machine::description_to(found)))
@@ -171,7 +174,9 @@ impl Provider for Service {
                 quiesce: false,
             };
             let mut done = provider.snapshot_create(request).await?;
-            if done.id.is_none() && let Some(task) = &done.task {
+            if done.id.is_none()
+                && let Some(task) = &done.task
+            {
                 done.id = made(&*provider, task).await?.map(Into::into);
                 done.task = done.task.filter(|_| done.id.is_none());
             }
@@ -292,8 +297,7 @@ impl Provider for Service {
             snapshot: some(snapshot_id).map(Into::into),
         };
         let asking = async {
-            let missing =
-                || Error::not_found(format!("machine {} has no such disk", disk.machine));
+            let missing = || Error::not_found(format!("machine {} has no such disk", disk.machine));
             let info = self.provider.disk_info(&disk).await?.ok_or_else(missing)?;
             let machine = self.provider.describe(&disk.machine).await?;
             let snapshots = machine.and_then(|machine| machine.snapshots).unwrap_or_default();

@@ -92,7 +92,10 @@ impl Extensions for Service {
         Ok(Response::new(pb::DisownResponse {}))
     }
 
-    async fn describe(&self, request: Request<pb::DescribeRequest>) -> Answer<pb::DescribeResponse> {
+    async fn describe(
+        &self,
+        request: Request<pb::DescribeRequest>,
+    ) -> Answer<pb::DescribeResponse> {
         let id = request.into_inner().id.into();
         let machine = self.look("Describe", self.provider.describe(&id)).await?;
         Ok(Response::new(pb::DescribeResponse { machine: machine.map(Into::into) }))
@@ -127,22 +130,15 @@ impl Extensions for Service {
         change!(self, "SnapshotCreate", request, snapshot_create)
     }
 
-    async fn snapshot_delete(
-        &self,
-        request: Request<pb::SnapshotRequest>,
-    ) -> Answer<pb::Started> {
+    async fn snapshot_delete(&self, request: Request<pb::SnapshotRequest>) -> Answer<pb::Started> {
         let pb::SnapshotRequest { id, proof: given, snapshot } = request.into_inner();
         let (proof, snapshot) = (proof(given).map_err(refused)?, SnapshotId(snapshot));
         let provider = self.provider.clone();
-        let deleting =
-            async move { provider.snapshot_delete(&id.into(), &proof, &snapshot).await };
+        let deleting = async move { provider.snapshot_delete(&id.into(), &proof, &snapshot).await };
         Ok(Response::new(self.change("SnapshotDelete", deleting).await?.into()))
     }
 
-    async fn snapshot_revert(
-        &self,
-        request: Request<pb::SnapshotRequest>,
-    ) -> Answer<pb::Started> {
+    async fn snapshot_revert(&self, request: Request<pb::SnapshotRequest>) -> Answer<pb::Started> {
         let pb::SnapshotRequest { id, proof: given, snapshot } = request.into_inner();
         let (proof, snapshot) = (proof(given).map_err(refused)?, SnapshotId(snapshot));
         let provider = self.provider.clone();
@@ -165,7 +161,10 @@ impl Extensions for Service {
         Ok(Response::new(self.change("ImageRemove", removing).await?.into()))
     }
 
-    async fn get_disk_info(&self, request: Request<pb::DiskRef>) -> Answer<pb::GetDiskInfoResponse> {
+    async fn get_disk_info(
+        &self,
+        request: Request<pb::DiskRef>,
+    ) -> Answer<pb::GetDiskInfoResponse> {
         let disk = request.into_inner().into();
         let info = self.look("GetDiskInfo", self.provider.disk_info(&disk)).await?;
         Ok(Response::new(pb::GetDiskInfoResponse { disk: info.map(Into::into) }))

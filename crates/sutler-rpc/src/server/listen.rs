@@ -121,11 +121,7 @@ impl Drop for Connections {
     }
 }
 
-async fn accept(
-    socket: Socket,
-    security: Arc<ServerSecurity>,
-    let_in: mpsc::Sender<Connection>,
-) {
+async fn accept(socket: Socket, security: Arc<ServerSecurity>, let_in: mpsc::Sender<Connection>) {
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -151,7 +147,9 @@ async fn accept(
         let (security, let_in) = (security.clone(), let_in.clone());
         tokio::spawn(async move {
             let stream = match (&*security, raw) {
-                (ServerSecurity::Plaintext, Raw::Tcp(stream)) => Ok(Box::new(stream) as BoxedStream),
+                (ServerSecurity::Plaintext, Raw::Tcp(stream)) => {
+                    Ok(Box::new(stream) as BoxedStream)
+                }
                 (ServerSecurity::Plaintext, Raw::Other(stream)) => Ok(stream),
                 (ServerSecurity::Tls { store, allowed_names }, Raw::Tcp(stream)) => {
                     introduce(stream, store, allowed_names).await
@@ -190,7 +188,9 @@ where
         let certs = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let names = certs.first().map(alternative_names).unwrap_or_default();
         if !names.iter().any(|name| allowed.contains(name)) {
-            return Err(format!("the client's certificate is for {names:?}, and none of these may"));
+            return Err(format!(
+                "the client's certificate is for {names:?}, and none of these may"
+            ));
         }
     }
     Ok(Box::new(stream))

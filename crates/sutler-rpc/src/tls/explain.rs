@@ -62,7 +62,8 @@ fn certificate(why: &CertificateError, name: Option<&str>) -> String {
             format!("is for another name than {:?} (wrong name)", name.unwrap_or_default())
         }
         CertificateError::BadSignature => {
-            "is signed by another CA of the same name as one that is trusted here (wrong CA)".to_owned()
+            "is signed by another CA of the same name as one that is trusted here (wrong CA)"
+                .to_owned()
         }
         CertificateError::Revoked => "was revoked".to_owned(),
         other => format!("is refused: {other:?}"),

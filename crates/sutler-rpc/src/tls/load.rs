@@ -179,9 +179,9 @@ fn client(
             .with_custom_certificate_verifier(Arc::new(AnyServer(provider.clone()))),
     };
     let mut config = match identity {
-        Some((chain, key)) => builder
-            .with_client_auth_cert(chain.clone(), key.clone_key())
-            .map_err(unusable)?,
+        Some((chain, key)) => {
+            builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(unusable)?
+        }
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = vec![b"h2".to_vec()];

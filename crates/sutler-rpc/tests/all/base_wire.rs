@@ -64,7 +64,8 @@ async fn managers_without_a_name_touch_only_what_is_theirs_or_nobodys() {
     let delete = |id: &str| pb::DeleteRequest { id: id.to_owned(), owner: None };
     let status = client.delete(delete(&id.0)).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::FailedPrecondition);
-    let create = |owner| pb::CreateRequest { name: "theirs".to_owned(), owner, ..Default::default() };
+    let create =
+        |owner| pb::CreateRequest { name: "theirs".to_owned(), owner, ..Default::default() };
     let made = client.create(create(None)).await.unwrap().into_inner().id;
     let again = client.create(create(None)).await.unwrap().into_inner().id;
     assert_eq!(made, again);

@@ -125,15 +125,15 @@ async fn certificates_rotate_under_load_and_no_call_fails() {
     let folder = tempfile::tempdir().unwrap();
     let files = PemFiles::in_folder(folder.path());
     let write = |pem: &Pem| {
-        for (path, data) in [(&files.cert, &pem.cert), (&files.key, &pem.key), (&files.ca, &pem.ca)] {
+        for (path, data) in [(&files.cert, &pem.cert), (&files.key, &pem.key), (&files.ca, &pem.ca)]
+        {
             std::fs::write(path, data).unwrap();
         }
     };
     write(&old.issue(NAME, 9, old.pem()));
     let server_store = Store::open(&files).unwrap();
     let _watch = server_store.watch(files.clone(), Duration::from_millis(20));
-    let security =
-        ServerSecurity::Tls { store: server_store.clone(), allowed_names: Vec::new() };
+    let security = ServerSecurity::Tls { store: server_store.clone(), allowed_names: Vec::new() };
     let server_options = ServerOptions {
         connection_age: Some(Duration::from_millis(150)),
         ..ServerOptions::default()
@@ -177,7 +177,8 @@ async fn certificates_rotate_under_load_and_no_call_fails() {
         .unwrap();
         client_store.replace(client_pem).unwrap();
         let enough = calls.load(Ordering::Relaxed) + 200;
-        while calls.load(Ordering::Relaxed) < enough && load.iter().all(|task| !task.is_finished()) {
+        while calls.load(Ordering::Relaxed) < enough && load.iter().all(|task| !task.is_finished())
+        {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;

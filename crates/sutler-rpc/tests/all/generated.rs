@@ -7,8 +7,7 @@ use std::{
 
 use prost::Message as _;
 
-const FILES: [&str; 2] =
-    ["provider/v1/provider.proto", "sutler/provider/v1/extensions.proto"];
+const FILES: [&str; 2] = ["provider/v1/provider.proto", "sutler/provider/v1/extensions.proto"];
 
 /// Messages that hold credentials, which nothing may print.
 const SECRET: [&str; 5] = [

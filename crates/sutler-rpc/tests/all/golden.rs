@@ -228,10 +228,7 @@ async fn what_the_wire_has_no_place_for_is_refused_and_named() {
     let mut wanted = request("web");
     wanted.class.as_mut().unwrap().gpu = Some((1, None, None));
     let error = remote.create(wanted).await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.field()),
-        (ErrorKind::Unsupported, Some("spec.resources.gpu"))
-    );
+    assert_eq!((error.kind(), error.field()), (ErrorKind::Unsupported, Some("spec.resources.gpu")));
     assert!(recorder.0.lock().unwrap().create.is_none());
     let pause = PowerRequest { id: "vm-1".into(), proof: proof("web"), op: PowerOp::Pause };
     assert_eq!(remote.power(pause).await.unwrap_err().kind(), ErrorKind::Unsupported);
@@ -310,7 +307,11 @@ async fn what_managers_send_is_read_whatever_its_case() {
         placement_json: PLACEMENT.to_owned(),
         tags: vec!["blue".to_owned()],
         meta_data: Vec::new(),
-        owner: Some(pb::ObjectIdentity { uid: "web".into(), namespace: "default".into(), name: "web".into() }),
+        owner: Some(pb::ObjectIdentity {
+            uid: "web".into(),
+            namespace: "default".into(),
+            name: "web".into(),
+        }),
     };
     let lower = pb::CreateRequest {
         class_json: recased(CLASS),
@@ -329,7 +330,11 @@ async fn what_managers_send_is_read_whatever_its_case() {
     let mut want = request("web");
     want.owner.installation = "provider.v1".to_owned();
     assert_eq!(seen[0], want);
-    let empty = pb::CreateRequest { name: "x".to_owned(), networks_json: "null".into(), ..Default::default() };
+    let empty = pb::CreateRequest {
+        name: "x".to_owned(),
+        networks_json: "null".into(),
+        ..Default::default()
+    };
     client.create(empty.clone()).await.unwrap();
     client.create(pb::CreateRequest { owner: None, ..empty }).await.unwrap();
     let seen = std::mem::take(&mut *contract.0.lock().unwrap());

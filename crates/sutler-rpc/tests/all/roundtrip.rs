@@ -204,7 +204,8 @@ async fn tasks_live_as_in_process() {
 #[tokio::test]
 async fn a_long_list_comes_in_pages_and_an_incomplete_one_says_so() {
     let behind = sim(Settings::default());
-    let machines = (0..1234).map(|n| Machine::new(format!("vm-{n:05}"), format!("m-{n}"), Power::On));
+    let machines =
+        (0..1234).map(|n| Machine::new(format!("vm-{n:05}"), format!("m-{n}"), Power::On));
     behind.seed(machines).unwrap();
     let (_server, there) = plain(Arc::new(behind.clone()), true).await;
     let listing = there.list().await.unwrap();

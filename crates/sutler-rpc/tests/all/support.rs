@@ -9,8 +9,8 @@ use std::{
 };
 
 use sutler_provider::{
-    Class, CreateRequest, Deadlines, Disk, Firmware, Image, MachineId, Nic, Owner, Placement, Proof,
-    Provider, SystemClock, Token,
+    Class, CreateRequest, Deadlines, Disk, Firmware, Image, MachineId, Nic, Owner, Placement,
+    Proof, Provider, SystemClock, Token,
 };
 use sutler_rpc::{
     Address, ClientSecurity, Listener, Pem, Remote, RemoteOptions, Server, ServerOptions,
