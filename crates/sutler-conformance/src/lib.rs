@@ -34,7 +34,7 @@ pub struct Options {
     pub patience: Duration,
     /// How often it is asked in the meantime.
     pub poll: Duration,
-    /// Cases that run at the same time.
+    /// Cases that run at the same time; one where the platform gives IDs again.
     pub parallel: usize,
     /// Only cases whose names contain this.
     pub only: Option<String>,
@@ -74,6 +74,8 @@ pub async fn run(provider: Arc<dyn Provider>, options: &Options) -> Report {
     let wanted = |case: &Case| {
         options.only.as_ref().is_none_or(|part| case.full_name().contains(part.as_str()))
     };
+    // Where IDs are given again, a case could not tell its own machine's from a neighbour's.
+    let parallel = if capabilities.reuses_ids { 1 } else { options.parallel.max(1) };
     let all: Vec<Case> = cases::all().into_iter().filter(wanted).collect();
     let results = stream::iter(all.into_iter().enumerate())
         .map(|(index, case)| {
@@ -81,7 +83,7 @@ pub async fn run(provider: Arc<dyn Provider>, options: &Options) -> Report {
             let capabilities = &capabilities;
             async move { one(case, index, provider, capabilities, template, options).await }
         })
-        .buffered(options.parallel.max(1))
+        .buffered(parallel)
         .collect()
         .await;
     Report { results, took: began.elapsed() }

@@ -162,6 +162,5 @@ async fn sending_out_what_is_not_there(context: &Context) -> Check {
 }
 
 async fn removing_an_image_that_is_not_there_is_done(context: &Context) -> Check {
-    let started = context.provider.image_remove(&context.word("image")).await?;
-    context.ended(started.task).await.map(drop)
+    super::transfer::remove(context, &context.word("image")).await
 }

@@ -53,8 +53,6 @@ pub(crate) enum Defect {
     SnapshotsDouble,
     /// No event is told of.
     SilentEvents,
-    /// A create ends with its caller.
-    DiesWithItsCaller,
     /// A copy carries its source's name.
     CopiesTheName,
     /// Anybody may switch a machine.
@@ -149,9 +147,6 @@ impl Provider for Defective {
                 request.disks.retain(|disk| disk.size_gib > 0);
                 request.disks.dedup_by(|a, b| a.name == b.name);
                 request.class.iter_mut().for_each(|class| class.cpu = class.cpu.max(1));
-            }
-            Defect::DiesWithItsCaller => {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await
             }
             _ => {}
         }

@@ -151,8 +151,8 @@ async fn over_the_wire_with_tasks_all_rules_are_kept() {
     assert_kept(&run(Arc::new(remote), &options()).await);
 }
 
-/// What `provider.v1` alone cannot say is reported as absent, and the rest is kept. Two cases ask
-/// for what its messages have no place for.
+/// What `provider.v1` alone cannot say is reported as absent, and the rest is kept. One case asks for
+/// what its messages have no place for: a machine that is made and not switched on.
 #[tokio::test]
 async fn without_extensions_the_rules_that_are_left_are_kept() {
     let remote = over_the_wire(platform(json!({})), false).await;

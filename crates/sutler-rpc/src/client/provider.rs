@@ -422,19 +422,13 @@ impl Provider for Remote {
     }
 
     async fn hardware_upgrade(&self, request: HardwareUpgradeRequest) -> Result<Started> {
-        let message = pb::HardwareUpgradeRequest::from(request.clone());
+        let message = pb::HardwareUpgradeRequest::from(request);
         let send = to!(Extended, hardware_upgrade);
-        if let Some(answer) =
-            self.extended(Method::HardwareUpgrade, CallClass::Make, &message, send).await?
-        {
-            return Ok(answer.into());
-        }
-        let message = wire::HardwareUpgradeRequest {
-            id: request.id.0,
-            target_version: i32::try_from(request.version).unwrap_or(i32::MAX),
-        };
-        let answer = self.base(CallClass::Make, &message, to!(Base, hardware_upgrade)).await?;
-        Ok(Started { task: task_from(answer.task) })
+        let answer =
+            self.extended(Method::HardwareUpgrade, CallClass::Make, &message, send).await?;
+        // The base service has this call, and no word for whether it is served: most do not, and
+        // what is not reported is not done.
+        answer.map(Into::into).ok_or_else(|| lacks("upgrade virtual hardware"))
     }
 
     async fn migrate(&self, request: MigrateRequest) -> Result<Started> {
