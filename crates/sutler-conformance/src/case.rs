@@ -90,7 +90,6 @@ pub(crate) mod needs {
         list: "list",
         events: "events",
         addresses: "addresses",
-        returns_id: "returns_id",
         reconfigure: "reconfigure",
         graceful_shutdown: "graceful_shutdown",
         pause: "pause",
