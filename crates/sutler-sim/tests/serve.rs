@@ -81,7 +81,8 @@ fn without_certificates_it_refuses_to_serve() {
     assert!(said.contains("--tls-cert") && said.contains("--insecure"), "{said}");
 }
 
-#[tokio::test]
+// The client goes on while the test waits for the process: a frozen one would be waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_serves_a_folder_and_ends_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
@@ -137,7 +138,7 @@ async fn it_takes_what_a_virtrigaud_manager_gives_a_pod() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_of_this_host_needs_no_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let address = format!("unix:{}", folder.path().join("s").display());
