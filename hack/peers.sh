@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Provides what the tests run beside the project: a real kube-apiserver with its controller manager
-# and etcd, helm, kubectl, the Python client, strace. Everything is kept by version in a cache
-# outside the checkout; a second run only looks whether it is there.
+# and etcd, helm, kubectl, the Python client, gRPC for Python, strace. Everything is kept by version
+# in a cache outside the checkout; a second run only looks whether it is there.
 #
 # What cannot be had here (no Go, no root) is said, and is not an error: the suites that need it say
 # that they are skipped. SUTLER_REQUIRE_PEERS=1 turns that into a failure, here and in the tests.
@@ -16,6 +16,7 @@ HELM_VERSION=3.22.0
 KUBECTL_VERSION=1.37.1
 PYTHON_CLIENT_VERSION=37.0.2
 
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 peers=${SUTLER_CACHE:-$HOME/.cache/sutler}/peers
 k8s_dir=$peers/k8s-$K8S_VERSION
 etcd_dir=$peers/etcd-$ETCD_VERSION
@@ -137,6 +138,13 @@ python() {
     say "$name: installed in $(($(date +%s) - start)) s"
 }
 
+grpc() {
+    local name="gRPC for Python"
+    python3 -c 'import venv, ensurepip' 2>/dev/null ||
+        { skip "$name: python3 with venv is not installed"; return 0; }
+    say "$name: $(bash "$root/crates/sutler-rpc/tests/interop/setup.sh")"
+}
+
 # package PROGRAM PACKAGE: a Debian package, where the program is not there yet.
 package() {
     local start
@@ -165,6 +173,7 @@ package strace strace
 (etcd)
 (helm)
 (python)
+(grpc)
 
 if [ -n "${SUTLER_REQUIRE_PEERS:-}" ]; then
     for dir in "$k8s_dir" "$etcd_dir" "$helm_dir" "$python_dir"; do

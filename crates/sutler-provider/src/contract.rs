@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use tokio::sync::mpsc;
 
 use crate::{
     capabilities::Capabilities,
@@ -10,14 +11,29 @@ use crate::{
     machine::{DiskInfo, Event, Host, Listing, Machine, TaskState, Template},
     request::{
         Accepted, CloneRequest, CreateRequest, DeleteRequest, DiskRef, ExportRequest, Exported,
-        GuestCommand, GuestOutput, HardwareUpgradeRequest, ImportRequest, Imported, PowerRequest,
-        PrepareRequest, Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted, Started,
+        GuestCommand, GuestOutput, HardwareUpgradeRequest, ImportRequest, Imported, MigrateRequest,
+        PowerRequest, PrepareRequest, Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted,
+        Started,
     },
 };
 
 /// Changes on the platform, as they happen. The stream ends when the platform goes away; one that
 /// begins anew says nothing of what happened in between.
 pub type EventStream = BoxStream<'static, Event>;
+
+/// A text console of a machine, open until either end is dropped.
+pub struct Console {
+    /// What the machine prints.
+    pub output: BoxStream<'static, Vec<u8>>,
+    /// What is typed.
+    pub input: mpsc::Sender<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Console {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Console")
+    }
+}
 
 /// A hypervisor or cloud. Every call may be dropped by its caller at any time; what it asked for goes
 /// on all the same.
@@ -127,6 +143,16 @@ pub trait Provider: Send + Sync + 'static {
     /// Gives a machine's virtual hardware a newer version.
     async fn hardware_upgrade(&self, _request: HardwareUpgradeRequest) -> Result<Started> {
         Err(lacks("upgrade virtual hardware"))
+    }
+
+    /// Moves a machine to another host while it runs. One that is there already stays.
+    async fn migrate(&self, _request: MigrateRequest) -> Result<Started> {
+        Err(lacks("move machines between hosts"))
+    }
+
+    /// Opens a machine's text console.
+    async fn console(&self, _id: &MachineId, _proof: &Proof) -> Result<Console> {
+        Err(lacks("open consoles"))
     }
 
     /// Runs a command in a guest and waits for its end.

@@ -41,6 +41,11 @@ impl Credentials {
         self.0.get(key)
     }
 
+    /// All keys with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -154,6 +154,12 @@ impl Error {
         self
     }
 
+    /// The same error with what has to change.
+    pub fn at(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
     /// The same error with how long the platform wants to be left alone.
     pub fn retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);

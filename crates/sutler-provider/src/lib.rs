@@ -25,7 +25,7 @@ pub mod request;
 
 pub use capabilities::{Capabilities, Deadlines, UniqueBy};
 pub use clock::{Clock, SystemClock};
-pub use contract::{EventStream, Provider};
+pub use contract::{Console, EventStream, Provider};
 pub use credentials::{Credentials, Secret};
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{
@@ -39,6 +39,6 @@ pub use machine::{
 pub use request::{
     Accepted, Class, CloneRequest, CreateRequest, DeleteRequest, Disk, DiskRef, ExportRequest,
     Exported, Firmware, GuestCommand, GuestOutput, HardwareUpgradeRequest, Image, ImportRequest,
-    Imported, ManagedNode, Nic, Placement, PowerOp, PowerRequest, PrepareRequest, Prepared,
-    ReconfigureRequest, SnapshotRequest, Snapshotted, Started,
+    Imported, ManagedNode, MigrateRequest, Nic, Placement, PowerOp, PowerRequest, PrepareRequest,
+    Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted, Started,
 };

@@ -317,6 +317,17 @@ pub struct HardwareUpgradeRequest {
     pub version: u32,
 }
 
+/// A machine to be moved to another host while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigrateRequest {
+    /// Which one.
+    pub id: MachineId,
+    /// What must hold of it.
+    pub proof: Proof,
+    /// The host that it goes to.
+    pub host: String,
+}
+
 /// A snapshot to be taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotRequest {
