@@ -1,5 +1,5 @@
 //! All integration tests of the crate, as one binary.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 #[path = "all/defective.rs"]
 mod defective;

@@ -31,6 +31,7 @@ fn at(second: i64) -> Timestamp {
 
 /// Something that was seen of the platform, and when.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there are a handful of them")]
 enum Sight {
     /// A whole list.
     Whole(Vec<Machine>, i64),
