@@ -36,7 +36,7 @@ const BROKEN: &[(&str, u64)] = &[
     ("NobodyBlocksTheNeighbour", 70),
     ("FactsStay", 0),
     ("StaleReadsAreNotTrusted", 0),
-    ("ExtrasAreReaped", 160),
+    ("ExtrasAreReaped", 613),
 ];
 
 fn simulate(args: &[&str]) -> Output {
