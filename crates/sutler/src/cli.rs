@@ -101,6 +101,9 @@ pub(crate) enum Command {
     /// Keep the encryption of stored secrets
     #[command(subcommand)]
     Secrets(commands::secrets::SecretsCommand),
+    /// Check providers
+    #[command(subcommand)]
+    Provider(commands::provider::ProviderCommand),
     /// Print completions for a shell
     Completion(commands::completion::CompletionArgs),
     /// Print the versions of client and server

@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod get;
 pub(crate) mod kinds;
 pub(crate) mod orphans;
+pub(crate) mod provider;
 pub(crate) mod secrets;
 pub(crate) mod user;
 pub(crate) mod version;
@@ -37,6 +38,10 @@ pub(crate) fn run(cli: Cli, ui: &Ui) -> Result<ExitCode, Error> {
         Command::Completion(args) => completion::run(&args, ui).map(done),
         Command::Config(command) => config::run(&command, &globals, ui).map(done),
         Command::Secrets(command) => secrets::run(&command, ui).map(done),
+        Command::Provider(command) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            runtime.block_on(provider::run(&command, ui))
+        }
         client => {
             // One thread is enough for one person's requests, and quick to start.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -71,6 +76,7 @@ async fn talk(command: Command, globals: &Globals, ui: &Ui) -> Result<(), Error>
         | Command::Completion(_)
         | Command::Config(_)
         | Command::Secrets(_)
+        | Command::Provider(_)
         | Command::Version(_) => Ok(()),
     }
 }
