@@ -263,7 +263,10 @@ impl Provider for Remote {
         {
             return Ok(answer.into());
         }
-        let SnapshotRequest { id, proof: _, name, description, memory, quiesce: _ } = request;
+        let SnapshotRequest { id, proof: _, name, description, memory, quiesce } = request;
+        if quiesce {
+            return Err(lacks("bring a guest to rest for a snapshot"));
+        }
         let message = wire::SnapshotCreateRequest {
             vm_id: id.0,
             name_hint: name,
