@@ -10,7 +10,7 @@ use std::{
 use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client, Resource, ResourceExt as _,
+    Api, Client, ResourceExt as _,
     runtime::{
         Controller,
         controller::Config,
@@ -18,13 +18,12 @@ use kube::{
         watcher,
     },
 };
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 pub(crate) use watches::Steady;
 use watches::{
-    generation, generation_and_places, machine_events, operation_events, plain_events, secrets,
-    used_events,
+    Watched, generation, generation_and_places, machine_events, operation_events, plain_events,
+    secrets, used_events,
 };
 
 use crate::{
@@ -204,13 +203,7 @@ async fn control<K, R, Fut>(
     reconcile: R,
     error_policy: fn(Arc<K>, &machine::Error, Arc<Context>) -> kube::runtime::controller::Action,
 ) where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
+    K: Watched,
     R: FnMut(Arc<K>, Arc<Context>) -> Fut,
     Fut:
         Future<Output = Result<kube::runtime::controller::Action, machine::Error>> + Send + 'static,

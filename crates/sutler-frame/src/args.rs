@@ -92,9 +92,9 @@ pub fn with_serve(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn filled(args: &[&str]) -> Vec<String> {
+    fn filled(args: &[&str]) -> Vec<OsString> {
         let all = std::iter::once("x").chain(args.iter().copied()).map(OsString::from);
-        with_serve(all).into_iter().skip(1).map(|arg| arg.into_string().unwrap()).collect()
+        with_serve(all).into_iter().skip(1).collect()
     }
 
     #[test]

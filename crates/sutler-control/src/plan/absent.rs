@@ -144,21 +144,19 @@ fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Plan {
 fn tombstone_end(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Timestamp {
     let known = inputs.memory.id_since.filter(|_| inputs.record.id.is_some());
     let settled = settled_at(intent.requested_at, platform.capabilities);
-    match inputs.memory.attempt_of(intent.requested_at) {
+    match (inputs.memory.attempt_of(intent.requested_at), known) {
         // Where machines carry tokens, a second effect of a request that was answered would be found
         // as an orphan; elsewhere only time proves that there is none.
         // A machine that was seen complete is all that its task was for.
-        Some(Outcome::Accepted { id: Some(_), at, task })
+        (Some(Outcome::Accepted { id: Some(_), at, task }), _)
             if platform.capabilities.token && (task.is_none() || inputs.record.provisioned) =>
         {
             known.unwrap_or(*at)
         }
-        Some(Outcome::Refused(_)) => intent.requested_at,
-        Some(Outcome::TaskFailed { at, .. }) => *at,
+        (Some(Outcome::Refused(_)), _) => intent.requested_at,
+        (Some(Outcome::TaskFailed { at, .. }), _) => *at,
         // The same is known of it after a restart of this process: its record says so.
-        _ if platform.capabilities.token && inputs.record.provisioned && known.is_some() => {
-            known.unwrap_or(intent.requested_at)
-        }
+        (_, Some(known)) if platform.capabilities.token && inputs.record.provisioned => known,
         _ if !platform.capabilities.returns_id && inputs.record.id.is_none() => {
             later(intent.requested_at, platform.discovery_timeout).max(settled)
         }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -32,6 +33,17 @@ use crate::{
     operations,
 };
 
+/// A kind that is watched and kept in a cache.
+pub(super) trait Watched:
+    Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Watched for K where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
 /// Events of a kind, kept in its cache without what is of no use here and takes memory: who owns
 /// which field, what was last applied, and what `trim` takes off.
 fn reflect<K>(
@@ -40,13 +52,7 @@ fn reflect<K>(
     trim: fn(&mut K),
 ) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + use<K>
 where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
+    K: Watched,
 {
     watcher(Api::<K>::all(client.clone()), watcher::Config::default())
         .backoff(Steady::default())
@@ -63,13 +69,7 @@ pub(super) fn plain_events<K>(
     writer: Writer<K>,
 ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
 where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
+    K: Watched,
 {
     reflect(&context.client, writer, |_| {}).touched_objects()
 }
@@ -199,13 +199,7 @@ pub(super) fn used_events<K>(
     useful: fn(&K) -> String,
 ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
 where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
+    K: Watched,
 {
     let context_ = context.clone();
     let mut known: BTreeMap<Key, String> = BTreeMap::new();
