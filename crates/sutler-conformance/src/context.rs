@@ -9,9 +9,9 @@ use std::{
 };
 
 use sutler_provider::{
-    Accepted, Capabilities, Class, CreateRequest, DeleteRequest, Error, ErrorKind, Firmware, Image,
-    Machine, MachineId, Owner, Placement, PowerOp, PowerRequest, Proof, Provider, TaskId,
-    TaskState, Token, platform_name,
+    Accepted, Capabilities, Class, CreateRequest, DeleteRequest, Error, ErrorKind, Image, Machine,
+    MachineId, Owner, PowerOp, PowerRequest, Proof, Provider, TaskId, TaskState, Token,
+    platform_name,
 };
 use tokio::time::{Instant, sleep};
 
@@ -113,32 +113,9 @@ impl Context {
         let name = self.name_of(&owner);
         let image = self.template.clone().unwrap_or_else(|| "debian-13".to_owned());
         CreateRequest {
-            owner,
-            hostname: name.clone(),
-            name,
-            class: Some(Class {
-                cpu: 1,
-                memory_mib: 512,
-                gpu: None,
-                firmware: Firmware::Bios,
-                root_gib: None,
-                disk_type: None,
-                storage: None,
-                iops: None,
-                guest_tools: None,
-                profiles: serde_json::Map::new(),
-                extra: Default::default(),
-            }),
+            class: Some(Class::new(1, 512)),
             image: Some(Image { name: image.clone(), template: Some(image), ..Image::default() }),
-            nics: Vec::new(),
-            disks: Vec::new(),
-            user_data: None,
-            ignition: false,
-            meta_data: None,
-            placement: Placement::default(),
-            tags: Vec::new(),
-            power_on: true,
-            managed_node: None,
+            ..CreateRequest::new(owner, name)
         }
     }
 

@@ -71,6 +71,29 @@ pub struct CreateRequest {
     pub managed_node: Option<ManagedNode>,
 }
 
+impl CreateRequest {
+    /// A machine that is switched on, and of which no more is said than whose it is and its name.
+    pub fn new(owner: Owner, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self {
+            owner,
+            hostname: name.clone(),
+            name,
+            class: None,
+            image: None,
+            nics: Vec::new(),
+            disks: Vec::new(),
+            user_data: None,
+            ignition: false,
+            meta_data: None,
+            placement: Placement::default(),
+            tags: Vec::new(),
+            power_on: true,
+            managed_node: None,
+        }
+    }
+}
+
 /// A machine's size and virtual hardware.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -106,6 +129,25 @@ pub struct Class {
     /// Settings that are handed to the platform as they are.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, String>,
+}
+
+impl Class {
+    /// This much CPU and memory, and everything else as the platform has it.
+    pub fn new(cpu: u32, memory_mib: u64) -> Self {
+        Self {
+            cpu,
+            memory_mib,
+            gpu: None,
+            firmware: Firmware::default(),
+            root_gib: None,
+            disk_type: None,
+            storage: None,
+            iops: None,
+            guest_tools: None,
+            profiles: Map::new(),
+            extra: BTreeMap::new(),
+        }
+    }
 }
 
 /// How a machine boots.

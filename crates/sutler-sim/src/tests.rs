@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use sutler_provider::{
     Class, Clock, CreateRequest, DeleteRequest, Disk, Error, ErrorKind, Firmware, Image, Machine,
-    MachineId, Owner, Placement, Power, PowerOp, PowerRequest, Proof, Provider as _, TaskId,
-    TaskState, Token,
+    MachineId, Owner, Power, PowerOp, PowerRequest, Proof, Provider as _, TaskId, TaskState, Token,
 };
 use tokio::time::Instant;
 
@@ -93,38 +92,18 @@ fn proof(uid: &str) -> Proof {
 }
 
 fn class(cpu: u32, memory_mib: u64) -> Class {
-    Class {
-        cpu,
-        memory_mib,
-        gpu: None,
-        firmware: Firmware::Uefi,
-        root_gib: Some(20),
-        disk_type: None,
-        storage: None,
-        iops: None,
-        guest_tools: None,
-        profiles: serde_json::Map::new(),
-        extra: Default::default(),
-    }
+    Class { firmware: Firmware::Uefi, root_gib: Some(20), ..Class::new(cpu, memory_mib) }
 }
 
 /// A request for a machine of this name, with a token that goes with it.
 fn request(name: &str) -> CreateRequest {
     CreateRequest {
-        owner: owner(name),
-        name: name.to_owned(),
-        hostname: name.to_owned(),
         class: Some(class(2, 2048)),
         image: Some(Image { template: Some("debian-13".to_owned()), ..Image::default() }),
-        nics: Vec::new(),
         disks: vec![Disk { name: "data".to_owned(), size_gib: 5, ..Disk::default() }],
         user_data: Some(b"#cloud-config\n".to_vec()),
-        ignition: false,
-        meta_data: None,
-        placement: Placement::default(),
         tags: vec!["blue".to_owned()],
-        power_on: true,
-        managed_node: None,
+        ..CreateRequest::new(owner(name), name)
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sutler_provider::{
-    Capabilities, Class, CreateRequest, Deadlines, ErrorKind, Firmware, Image, Listing, Machine,
-    Owner, Placement, Power, Token, UniqueBy, View,
+    Capabilities, Class, CreateRequest, Deadlines, ErrorKind, Image, Listing, Machine, Owner,
+    Power, Token, UniqueBy, View,
 };
 
 use super::*;
@@ -235,32 +235,10 @@ fn desired() -> Desired {
     };
     Desired {
         request: CreateRequest {
-            owner,
-            name: NAME.to_owned(),
             hostname: "web".to_owned(),
-            class: Some(Class {
-                cpu: 2,
-                memory_mib: 1024,
-                gpu: None,
-                firmware: Firmware::default(),
-                root_gib: None,
-                disk_type: None,
-                storage: None,
-                iops: None,
-                guest_tools: None,
-                profiles: Default::default(),
-                extra: Default::default(),
-            }),
+            class: Some(Class::new(2, 1024)),
             image: Some(Image { name: "debian".to_owned(), ..Image::default() }),
-            nics: Vec::new(),
-            disks: Vec::new(),
-            user_data: None,
-            ignition: false,
-            meta_data: None,
-            placement: Placement::default(),
-            tags: Vec::new(),
-            power_on: true,
-            managed_node: None,
+            ..CreateRequest::new(owner, NAME)
         },
         power: None,
         shutdown_timeout: Duration::from_secs(60),

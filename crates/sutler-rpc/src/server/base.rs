@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sutler_provider::{
     CloneRequest, CreateRequest, DeleteRequest, DiskRef, Error, ErrorKind, HardwareUpgradeRequest,
-    MachineId, Placement, PowerOp, PowerRequest, Proof, Provider as Contract, ReconfigureRequest,
+    MachineId, PowerOp, PowerRequest, Proof, Provider as Contract, ReconfigureRequest,
     Result as Outcome, SnapshotId, SnapshotRequest, Started, TaskId, TaskState,
 };
 use tonic::{Request, Response, Status};
@@ -95,22 +95,8 @@ impl Provider for Service {
             let proof = proven(&*provider, &id, owner.as_ref()).await?;
             let Read { class, image, nics, disks, placement, name, tags } = desired;
             let name = proof.name.clone().or(name).unwrap_or_default();
-            let desired = CreateRequest {
-                owner: proof.owner.clone(),
-                hostname: name.clone(),
-                name,
-                class,
-                image,
-                nics,
-                disks,
-                user_data: None,
-                ignition: false,
-                meta_data: None,
-                placement,
-                tags,
-                power_on: true,
-                managed_node: None,
-            };
+            let bare = CreateRequest::new(proof.owner.clone(), name);
+            let desired = CreateRequest { class, image, nics, disks, placement, tags, ..bare };
             let (remove_disks, remove_nics) = (Vec::new(), Vec::new());
             let request = ReconfigureRequest { id, proof, desired, remove_disks, remove_nics };
             provider.reconfigure(request).await
@@ -392,22 +378,18 @@ fn create(request: pb::CreateRequest) -> Result<CreateRequest, Malformed> {
     } = request;
     let payloads = Payloads { class_json, image_json, networks_json, disks_json, placement_json };
     let Read { class, image, nics, disks, placement, .. } = payload::read(&payloads)?;
+    // It is switched on, as by every provider of this wire.
+    let bare = CreateRequest::new(owner(identity.as_ref(), &name), name);
     Ok(CreateRequest {
-        owner: owner(identity.as_ref(), &name),
-        hostname: name.clone(),
-        name,
         class,
         image,
         nics,
         disks,
         user_data: Some(user_data).filter(|data| !data.is_empty()),
-        ignition: false,
         meta_data: Some(meta_data).filter(|data| !data.is_empty()),
         placement,
         tags,
-        // As every provider of this wire does.
-        power_on: true,
-        managed_node: None,
+        ..bare
     })
 }
 
@@ -422,20 +404,8 @@ fn copy(request: pb::CloneRequest) -> Result<CloneRequest, Malformed> {
         customize_json,
     } = request;
     let target = CreateRequest {
-        owner: owner(None, &target_name),
-        hostname: target_name.clone(),
-        name: target_name,
         class: kinds::clone_class(&class_json)?,
-        image: None,
-        nics: Vec::new(),
-        disks: Vec::new(),
-        user_data: None,
-        ignition: false,
-        meta_data: None,
-        placement: Placement::default(),
-        tags: Vec::new(),
-        power_on: true,
-        managed_node: None,
+        ..CreateRequest::new(owner(None, &target_name), target_name)
     };
     Ok(CloneRequest {
         source: source_vm_id.into(),

@@ -118,9 +118,6 @@ pub(crate) fn class() -> Class {
 
 pub(crate) fn request(name: &str) -> CreateRequest {
     CreateRequest {
-        owner: owner(name),
-        name: name.to_owned(),
-        hostname: name.to_owned(),
         class: Some(class()),
         image: Some(Image {
             name: "debian-13".to_owned(),
@@ -143,12 +140,9 @@ pub(crate) fn request(name: &str) -> CreateRequest {
             ..Disk::default()
         }],
         user_data: Some(b"#cloud-config\n".to_vec()),
-        ignition: false,
-        meta_data: None,
         placement: Placement { host: Some("sim-1".to_owned()), ..Placement::default() },
         tags: vec!["blue".to_owned()],
-        power_on: true,
-        managed_node: None,
+        ..CreateRequest::new(owner(name), name)
     }
 }
 

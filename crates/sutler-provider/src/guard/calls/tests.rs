@@ -8,7 +8,6 @@ use crate::{
         testing::{Fake, TestClock, at},
     },
     identity::Token,
-    request::Placement,
 };
 
 fn owner() -> Owner {
@@ -30,20 +29,8 @@ fn id() -> MachineId {
 
 fn create() -> CreateRequest {
     CreateRequest {
-        owner: owner(),
-        name: "web".to_owned(),
-        hostname: "web".to_owned(),
-        class: None,
         image: Some(Image { name: "debian".to_owned(), ..Image::default() }),
-        nics: Vec::new(),
-        disks: Vec::new(),
-        user_data: None,
-        ignition: false,
-        meta_data: None,
-        placement: Placement::default(),
-        tags: Vec::new(),
-        power_on: true,
-        managed_node: None,
+        ..CreateRequest::new(owner(), "web")
     }
 }
 
