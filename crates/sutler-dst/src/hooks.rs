@@ -58,13 +58,13 @@ impl Web for Guests {
                 judge.hooks.requested(&reader, url, sim);
             }
         });
-        let result = match () {
-            () if self.world.is_calm() || how < 0.7 => Ok(()),
-            () if how < 0.8 => {
-                tokio::time::sleep(timeout).await;
-                Err(Error::indeterminate("no answer came"))
-            }
-            () => Err(Error::unavailable("the guest refused")),
+        let result = if self.world.is_calm() || how < 0.7 {
+            Ok(())
+        } else if how < 0.8 {
+            tokio::time::sleep(timeout).await;
+            Err(Error::indeterminate("no answer came"))
+        } else {
+            Err(Error::unavailable("the guest refused"))
         };
         self.world.log.line(&self.process, format_args!("{what} -> {result:?}"));
         self.fuse.burn("after", &what).await;

@@ -2,7 +2,9 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+
+use crate::logs::LogFormat;
 
 /// Where the certificates are mounted in a pod.
 pub(crate) const TLS_FOLDER: &str = "/etc/virtrigaud/tls";
@@ -19,7 +21,7 @@ pub struct ServeArgs {
     /// The port for health and metrics over HTTP; 0 for none
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     pub health_port: u16,
-    /// Where to serve metrics alone, besides the health port
+    /// One more address for health and metrics over HTTP
     #[arg(long, value_name = "ADDRESS", env = "SUTLER_METRICS")]
     pub metrics: Option<String>,
     /// Serve without encryption and let anybody in
@@ -57,16 +59,6 @@ pub struct ServeArgs {
     /// How it is logged
     #[arg(long, value_enum, env = "LOG_FORMAT", default_value = "text", ignore_case = true)]
     pub log_format: LogFormat,
-}
-
-/// How logs are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people
-    #[value(alias = "console")]
-    Text,
-    /// One JSON object a line
-    Json,
 }
 
 impl ServeArgs {

@@ -12,13 +12,12 @@
 
 mod args;
 mod http;
-mod logs;
+pub mod logs;
 mod metrics;
 mod pod;
 mod run;
 mod security;
 
-pub use args::{LogFormat, ServeArgs, with_serve};
-pub use logs::BadLevel;
+pub use args::{ServeArgs, with_serve};
 pub use pod::Pod;
 pub use run::{FrameError, serve};

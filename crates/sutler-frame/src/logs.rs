@@ -2,20 +2,29 @@
 
 use std::io::{IsTerminal as _, stderr};
 
+use clap::ValueEnum;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use crate::args::LogFormat;
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    #[value(alias = "console")]
+    Text,
+    /// One JSON object a line
+    Json,
+}
 
 /// What a filter looks like that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no level: write error, warn, info, debug or trace, or target=level,…")]
+#[error(
+    "--log-level {0:?} is no level: write error, warn, info, debug or trace, or target=level,…"
+)]
 pub struct BadLevel(String);
 
 /// Begins to log. A subscriber that is there already stays.
-pub(crate) fn init(format: LogFormat, level: &str) -> Result<(), BadLevel> {
-    // Managers write levels in capitals at times.
-    let level = level.to_ascii_lowercase();
-    let filter = EnvFilter::try_new(&level).map_err(|_| BadLevel(level))?;
+pub fn init(format: LogFormat, level: &str) -> Result<(), BadLevel> {
+    let filter = EnvFilter::try_new(level).map_err(|_| BadLevel(level.to_owned()))?;
     let registry = tracing_subscriber::registry().with(filter);
     drop(match format {
         LogFormat::Text => registry

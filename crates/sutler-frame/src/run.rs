@@ -70,7 +70,9 @@ pub async fn serve<E>(
 where
     E: From<FrameError>,
 {
-    logs::init(args.log_format, &args.log_level).map_err(FrameError::from)?;
+    // Managers write levels in capitals at times.
+    let level = args.log_level.to_ascii_lowercase();
+    logs::init(args.log_format, &level).map_err(FrameError::from)?;
     let provider = make().await?;
     run(name, args, provider).await.map_err(E::from)
 }

@@ -17,18 +17,13 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use prometheus_client::registry::Registry;
+use sutler_frame::logs::{self, LogFormat};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
 
-use crate::{
-    cli::Globals,
-    clock,
-    error::Error,
-    metrics,
-    telemetry::{self, LogFormat},
-};
+use crate::{cli::Globals, clock, error::Error, metrics};
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
@@ -117,8 +112,7 @@ impl DataDir {
 
 /// Runs the server until SIGTERM or SIGINT.
 pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<ExitCode, Error> {
-    telemetry::init_server(args.log_format, &args.log_level)
-        .map_err(|e| Error::Usage(e.to_string()))?;
+    logs::init(args.log_format, &args.log_level).map_err(|e| Error::Usage(e.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime
         .block_on(serve(&args, globals))
