@@ -254,6 +254,8 @@ fn run(fates: &[Fate], delete: bool) -> (usize, World) {
         most = most.max(world.snapshots.len());
     }
     world.record.deleting = delete;
+    // What nobody holds back is gone at once.
+    world.forgotten = delete && !world.record.finalizer;
     world.settle();
     (most.max(world.snapshots.len()), world)
 }
