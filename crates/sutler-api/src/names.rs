@@ -43,6 +43,12 @@ pub mod labels {
     pub const TEMPLATE: &str = "sutler.dev/template";
     /// The Provider that an object is about.
     pub const PROVIDER: &str = "sutler.dev/provider";
+    /// The UID of the VMClone that made a VirtualMachine.
+    pub const CLONE_UID: &str = "sutler.dev/clone-uid";
+    /// The UID of the VMSnapshot whose schedule made a VMSnapshot.
+    pub const SCHEDULE_UID: &str = "sutler.dev/schedule-uid";
+    /// The VirtualMachine whose lifecycle made a VMSnapshot.
+    pub const HOOK_OF: &str = "sutler.dev/hook-of";
     /// The UID of the record whose change an Operation tells of, where no person made it.
     pub const CHANGE_OF: &str = "sutler.dev/change-of";
 }
@@ -74,6 +80,15 @@ pub mod annotations {
     pub const PREPARE_ON: &str = "sutler.dev/prepare-on";
     /// What a VMImage is called on the platforms that it was brought to, by Provider, as JSON.
     pub const PREPARED_AS: &str = "sutler.dev/prepared-as";
+    /// What was asked of a platform for a VMSnapshot, as JSON: the snapshot's name there, the machine
+    /// and when. Written before the provider is called.
+    pub const SNAPSHOT_INTENT: &str = "sutler.dev/snapshot-intent";
+    /// The VMSnapshot whose schedule made a VMSnapshot.
+    pub const SCHEDULED_BY: &str = "sutler.dev/scheduled-by";
+    /// How often a VMClone was begun, as JSON. Written before the copy's record is.
+    pub const CLONE_INTENT: &str = "sutler.dev/clone-intent";
+    /// The time of its schedule that a VMSnapshot was made for.
+    pub const SCHEDULED_AT: &str = "sutler.dev/scheduled-at";
     /// `true` gives up waiting for a machine that cannot be deleted; audited.
     pub const FORCE_DELETE: &str = "virtrigaud.io/force-delete";
     /// `true` on a Provider finds machines without a record.
@@ -226,6 +241,22 @@ pub mod reasons {
     pub const OBSERVING: &str = "Observing";
     /// A machine whose ID was not told is being looked for.
     pub const DISCOVERING: &str = "Discovering";
+    /// A snapshot is being taken.
+    pub const SNAPSHOTTING: &str = "Snapshotting";
+    /// A machine goes back to a snapshot.
+    pub const REVERTING: &str = "Reverting";
+    /// A machine is being copied.
+    pub const CLONING: &str = "Cloning";
+    /// A snapshot is past its time.
+    pub const EXPIRED: &str = "Expired";
+    /// What was there is gone, and not by us.
+    pub const LOST: &str = "Lost";
+    /// It was not done in the time that it had.
+    pub const TIMED_OUT: &str = "TimedOut";
+    /// Schedules are held back on request.
+    pub const SUSPENDED: &str = "Suspended";
+    /// A schedule waits for its next time.
+    pub const SCHEDULED: &str = "Scheduled";
     /// The record has been edited in a way that cannot be read.
     pub const UNREADABLE: &str = "Unreadable";
     /// The provider is not ready.

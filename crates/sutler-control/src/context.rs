@@ -16,7 +16,7 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use sutler_api::{
-    infra::{Provider, VMClass, VMImage, VMNetworkAttachment, VirtualMachine},
+    infra::{Provider, VMClass, VMClone, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine},
     sutler::Operation,
 };
 use sutler_provider::{Clock, Machine};
@@ -26,6 +26,7 @@ use crate::{
     events::Recorder,
     fleet::{Connector, Fleet, Key, Target, lock},
     index::Index,
+    links::Links,
     plan::{Claims, Memory},
     recent::Recent,
 };
@@ -104,6 +105,14 @@ pub struct Context {
     pub(crate) operations_index: Mutex<crate::operations::Operations>,
     /// Images on their way to a Provider, by the image's UID.
     pub(crate) imports: Mutex<BTreeMap<(String, Key), crate::images::Import>>,
+    pub(crate) snapshots: Store<VMSnapshot>,
+    pub(crate) clones: Store<VMClone>,
+    /// What snapshots hang on.
+    pub(crate) snapshot_links: Mutex<Links>,
+    /// What copies hang on.
+    pub(crate) clone_links: Mutex<Links>,
+    /// What this process knows of snapshots.
+    pub(crate) desk: Mutex<crate::snapshots::Desk>,
     /// Images on their way off a Provider, by the image's UID and its name there.
     pub(crate) removals: Mutex<BTreeMap<(String, Key, String), crate::images::Removal>>,
     /// When the status of an object was last written, by its UID.
@@ -150,6 +159,8 @@ pub(crate) struct Wakes {
     pub(crate) images: mpsc::UnboundedSender<ObjectRef<VMImage>>,
     pub(crate) networks: mpsc::UnboundedSender<ObjectRef<VMNetworkAttachment>>,
     pub(crate) operations: mpsc::UnboundedSender<ObjectRef<Operation>>,
+    pub(crate) snapshots: mpsc::UnboundedSender<ObjectRef<VMSnapshot>>,
+    pub(crate) clones: mpsc::UnboundedSender<ObjectRef<VMClone>>,
 }
 
 impl Context {
@@ -174,6 +185,16 @@ impl Context {
     /// Has an Operation looked at again.
     pub(crate) fn wake_operation(&self, key: &Key) {
         let _ = self.wakes.operations.send(ObjectRef::new(&key.name).within(&key.namespace));
+    }
+
+    /// Has a VMSnapshot looked at again.
+    pub(crate) fn wake_snapshot(&self, key: &Key) {
+        let _ = self.wakes.snapshots.send(ObjectRef::new(&key.name).within(&key.namespace));
+    }
+
+    /// Has a VMClone looked at again.
+    pub(crate) fn wake_clone(&self, key: &Key) {
+        let _ = self.wakes.clones.send(ObjectRef::new(&key.name).within(&key.namespace));
     }
 
     /// How long to wait before anything is said about who uses what: until all records were seen.

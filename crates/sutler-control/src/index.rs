@@ -23,6 +23,10 @@ pub(crate) enum Reference {
     Image(Key),
     /// A VMNetworkAttachment.
     Network(Key),
+    /// A VMSnapshot.
+    Snapshot(Key),
+    /// A VirtualMachine that it is to be a copy of.
+    Source(Key),
     /// A Secret.
     Secret(Key),
     /// A machine on a Provider.
@@ -269,6 +273,15 @@ fn references(vm: &VirtualMachine) -> BTreeSet<Reference> {
     }
     found.extend(vm.spec.meta_data.as_ref().and_then(|data| secret(&data.cloud_init)));
     let status = vm.status.as_ref();
+    let local = |name: &sutler_api::refs::LocalObjectRef| Key::new(&own, &name.name);
+    let revert = vm.spec.snapshot.as_ref().and_then(|snapshot| snapshot.revert_to_ref.as_ref());
+    found.extend(revert.map(|snapshot| Reference::Snapshot(local(snapshot))));
+    // What a machine is copied from matters until it is made.
+    let made = status.is_some_and(|status| status.id.is_some());
+    if let Some(from) = vm.spec.clone_from.as_ref().filter(|_| !made) {
+        found.insert(Reference::Source(local(&from.vm_ref)));
+        found.extend(from.snapshot_ref.as_ref().map(|key| Reference::Snapshot(local(key))));
+    }
     // What was never asked for claims nothing.
     if vm.annotations().contains_key(annotations::TOKEN) {
         let name = vm.annotations().get(annotations::PLATFORM_NAME);

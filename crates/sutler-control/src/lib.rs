@@ -7,12 +7,14 @@
 
 mod claims;
 mod classes;
+mod clones;
 mod context;
 mod events;
 pub mod fleet;
 mod images;
 mod index;
 mod leader;
+mod links;
 pub mod machine;
 pub mod metrics;
 mod networks;
@@ -23,6 +25,7 @@ mod providers;
 mod recent;
 pub mod rules;
 mod run;
+mod snapshots;
 mod unserved;
 
 pub use context::{Context, Outside, Settings};

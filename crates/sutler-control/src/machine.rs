@@ -1,5 +1,6 @@
 //! The controller of VirtualMachines: fetch, plan, carry out one step, say so.
 
+mod copy;
 mod execute;
 mod facts;
 mod guest_data;

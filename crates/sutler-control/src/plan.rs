@@ -19,7 +19,7 @@ mod tests;
 
 use jiff::Timestamp;
 use std::time::Duration;
-use sutler_provider::{Capabilities, CreateRequest, MachineId, TaskId, View};
+use sutler_provider::{Capabilities, CreateRequest, MachineId, SnapshotId, TaskId, View};
 
 pub use change::Difference;
 pub use find::{Claims, Nobody, Search};
@@ -45,8 +45,34 @@ pub struct Desired {
     pub post_start: bool,
     /// Whether something is to be done before its stop.
     pub pre_stop: bool,
+    /// The machine that it is a copy of.
+    pub copy: Option<Copy>,
+    /// The snapshot that it is to go back to, and has not.
+    pub revert: Option<Revert>,
     /// A word that changes when anything here does.
     pub digest: String,
+}
+
+/// What a machine is copied from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Copy {
+    /// The machine.
+    pub source: MachineId,
+    /// A snapshot of it; its present state when absent.
+    pub snapshot: Option<SnapshotId>,
+    /// Whether the copy shares its disks.
+    pub linked: bool,
+    /// What is changed in the guest.
+    pub customize: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A snapshot to go back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revert {
+    /// The VMSnapshot.
+    pub name: String,
+    /// Its ID on the platform.
+    pub snapshot: SnapshotId,
 }
 
 /// The power that a machine should have.
@@ -145,6 +171,10 @@ pub enum Step {
     Power(MachineId, PowerStep),
     /// Write down which request for a restart is being met, and then restart.
     Restart(MachineId, String),
+    /// Put a machine back to a snapshot.
+    Revert(MachineId, Revert),
+    /// Write down that the machine went back to this VMSnapshot.
+    Reverted(String),
     /// Change a machine's size, disks or cards.
     Reconfigure(MachineId, Difference),
     /// Do what the record asks for after a start.

@@ -36,10 +36,26 @@ pub enum Rule {
     StaleReadsAreNotTrusted,
     /// Extra machines of a record are reaped.
     ExtrasAreReaped,
+    /// 1: a snapshot's name is on record before it is asked for.
+    SnapshotIntentFirst,
+    /// 2: a snapshot whose outcome is not known is looked for before it is asked for again.
+    LookBeforeSnapshot,
+    /// 5: a schedule's retention deletes the oldest of its own snapshots and nothing else.
+    RetentionOnlyOwn,
+    /// 2: one request for a copy is one machine.
+    OneCopyOfARequest,
 }
 
 impl Rule {
-    /// All of them.
+    /// Those that break what tables of the smaller planners check.
+    pub const IN_TABLES: [Self; 4] = [
+        Self::SnapshotIntentFirst,
+        Self::LookBeforeSnapshot,
+        Self::RetentionOnlyOwn,
+        Self::OneCopyOfARequest,
+    ];
+
+    /// Those that break what the simulation checks.
     pub const ALL: [Self; 15] = [
         Self::IntentBeforeAction,
         Self::LookBeforeCreate,

@@ -22,19 +22,19 @@ use tokio::sync::mpsc;
 
 pub(crate) use watches::Steady;
 use watches::{
-    Watched, generation, generation_and_places, machine_events, operation_events, plain_events,
-    secrets, used_events,
+    Watched, clone_events, generation, generation_and_places, machine_events, operation_events,
+    plain_events, secrets, snapshot_events, used_events,
 };
 
 use crate::{
-    classes,
+    classes, clones,
     context::{Context, Outside, Settings, Wakes},
     events::Recorder,
     images,
     index::Reference,
     machine, networks, operations, providers,
     recent::Recent,
-    unserved,
+    snapshots, unserved,
 };
 
 /// Of how many objects it is remembered when their status was last written.
@@ -58,6 +58,10 @@ pub async fn run(
     let (images, images_writer) = reflector::store();
     let (networks, networks_writer) = reflector::store();
     let (operations, operations_writer) = reflector::store();
+    let (snapshot_store, snapshots_writer) = reflector::store();
+    let (clone_store, clones_writer) = reflector::store();
+    let (wake_snapshots, woken_snapshots) = mpsc::unbounded_channel();
+    let (wake_clones, woken_clones) = mpsc::unbounded_channel();
     let (wake_machines, woken_machines) = mpsc::unbounded_channel();
     let (wake_providers, woken_providers) = mpsc::unbounded_channel();
     let (wake_classes, woken_classes) = mpsc::unbounded_channel();
@@ -78,6 +82,11 @@ pub async fn run(
         images,
         networks,
         operations,
+        snapshots: snapshot_store,
+        clones: clone_store,
+        snapshot_links: Default::default(),
+        clone_links: Default::default(),
+        desk: Default::default(),
         slots: Default::default(),
         index: Default::default(),
         indexed: Default::default(),
@@ -97,6 +106,8 @@ pub async fn run(
             images: wake_images,
             networks: wake_networks,
             operations: wake_operations,
+            snapshots: wake_snapshots,
+            clones: wake_clones,
         },
         tasks: Default::default(),
         counters: Default::default(),
@@ -110,6 +121,7 @@ pub async fn run(
         context.classes.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
         context.images.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
         context.networks.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
+        context.snapshots.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
     ]);
     let machines = async {
         if !known.await.into_iter().all(|known| known) {
@@ -170,6 +182,24 @@ pub async fn run(
             woken_operations,
             operations::control::reconcile,
             operations::control::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
+            snapshot_events(&context, snapshots_writer),
+            context.snapshots.clone(),
+            woken_snapshots,
+            snapshots::reconcile,
+            snapshots::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
+            clone_events(&context, clones_writer),
+            context.clones.clone(),
+            woken_clones,
+            clones::reconcile,
+            clones::error_policy,
         )
         .boxed(),
         unserved::run(&context).boxed(),

@@ -13,7 +13,7 @@ use kube::{
 use serde_json::{Value, json};
 use sutler_api::{
     autoscaler::{AutoscalerConfig, NodeGroup, VPSieNode},
-    infra::{VMClone, VMMigration, VMPlacementPolicy, VMSet, VMSnapshot},
+    infra::{VMMigration, VMPlacementPolicy, VMSet},
     names::{MANAGER, condition_types, reasons},
     sutler::{Agent, Application, PendingAdoption, VMTemplate},
 };
@@ -40,8 +40,6 @@ fn kind<K: Resource<DynamicType = ()>>(update_times: bool) -> Kind {
 
 fn kinds() -> Vec<Kind> {
     vec![
-        kind::<VMSnapshot>(false),
-        kind::<VMClone>(false),
         kind::<VMSet>(false),
         kind::<VMMigration>(false),
         kind::<VMPlacementPolicy>(false),
@@ -204,6 +202,6 @@ mod tests {
         let read: sutler_api::infra::VMSetStatus =
             serde_json::from_value(of(kind::<VMSet>(false))).unwrap();
         assert_eq!(read.conditions[0].observed_generation, Some(3));
-        assert_eq!(kinds().len(), 12);
+        assert_eq!(kinds().len(), 10);
     }
 }

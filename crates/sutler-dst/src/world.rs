@@ -61,6 +61,8 @@ fn crds() -> Vec<Value> {
             "VMImage",
             "VMNetworkAttachment",
             "Operation",
+            "VMSnapshot",
+            "VMClone",
         ];
         sutler_api::crds()
             .iter()

@@ -50,6 +50,13 @@ pub(crate) fn clone(txn: &mut Txn<'_>, request: &CloneRequest) -> Result<Begun<A
     if request.linked && !txn.settings.can(Feature::LinkedClones) {
         return Err(Error::unsupported("this provider cannot make linked clones"));
     }
+    // The name comes with the target; what else a guest here has is files.
+    let known = ["hostname", "domain", "timeZone"];
+    if let Some(other) = request.customize.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(Error::unsupported(format!(
+            "spec.customization.{other}: guests of the simulation have nothing of the kind"
+        )));
+    }
     if let Some(existing) = existing(txn, target)? {
         return Ok(accepted(txn, &existing));
     }
@@ -67,6 +74,9 @@ pub(crate) fn clone(txn: &mut Txn<'_>, request: &CloneRequest) -> Result<Begun<A
     row.image = source.image.clone();
     row.image_gib = source.image_gib;
     row.files = source.files.clone();
+    if let Some(zone) = request.customize.get("timeZone").and_then(|zone| zone.as_str()) {
+        row.files.insert("/etc/timezone".to_owned(), zone.to_owned());
+    }
     let copy = |old: &DiskInfo| {
         let wanted = match old.name.as_str() {
             "root" => target.class.as_ref().and_then(|class| class.root_gib),

@@ -22,6 +22,8 @@ macro_rules! both {
 
 #[path = "machines/changes.rs"]
 mod changes;
+#[path = "machines/clones.rs"]
+mod clones;
 #[path = "machines/first.rs"]
 mod first;
 #[path = "machines/kill.rs"]
@@ -38,3 +40,5 @@ mod refused;
 mod removal;
 #[path = "machines/server.rs"]
 mod server;
+#[path = "machines/snapshots.rs"]
+mod snapshots;

@@ -13,6 +13,7 @@ use crate::infra::MachineResources;
 use crate::infra::MetaData;
 use crate::infra::NetworkRef;
 use crate::infra::UserData;
+use crate::patterns;
 use crate::refs::LocalObjectRef;
 use crate::refs::ObjectRef;
 use crate::strings::string_enum;
@@ -63,8 +64,8 @@ use serde::{Deserialize, Serialize};
         "fieldPath": ".importedDisk",
     },
     {
-        "rule": "has(self.imageRef) || has(self.importedDisk) || has(self.managedNode) || has(self.templateRef)",
-        "message": "imageRef or importedDisk is required: say what the machine boots from (only a managedNode or a machine from a templateRef goes without)",
+        "rule": "has(self.imageRef) || has(self.importedDisk) || has(self.managedNode) || has(self.templateRef) || has(self.cloneFrom)",
+        "message": "imageRef or importedDisk is required: say what the machine boots from (only a managedNode, a copy by cloneFrom or a machine from a templateRef goes without)",
         "reason": "FieldValueRequired",
         "fieldPath": ".imageRef",
     },
@@ -73,6 +74,12 @@ use serde::{Deserialize, Serialize};
         "message": "a managedNode is installed by its platform: remove importedDisk",
         "reason": "FieldValueForbidden",
         "fieldPath": ".importedDisk",
+    },
+    {
+        "rule": "!has(self.cloneFrom) || !(has(self.imageRef) || has(self.importedDisk) || has(self.managedNode) || has(self.templateRef))",
+        "message": "a copy has the disks of what it is copied from: remove imageRef, importedDisk, managedNode and templateRef, or cloneFrom",
+        "reason": "FieldValueForbidden",
+        "fieldPath": ".cloneFrom",
     },
 ]))]
 pub struct VirtualMachineSpec {
@@ -87,6 +94,10 @@ pub struct VirtualMachineSpec {
     /// A disk on the platform that becomes the root disk, instead of an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported_disk: Option<ImportedDisk>,
+    /// Another machine that this one is a copy of, instead of an image. It matters until the copy is
+    /// made; a VMClone fills it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clone_from: Option<CloneFrom>,
     /// The VMTemplate that fills in what is not said here: image, class, commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_ref: Option<ObjectRef>,
@@ -145,6 +156,32 @@ string_enum! {
         /// Shut down by its guest, then off.
         OffGraceful = "OffGraceful",
     }
+}
+
+/// What a machine is copied from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneFrom {
+    /// The machine, on the same Provider.
+    pub vm_ref: LocalObjectRef,
+    /// A VMSnapshot of it; its present state when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot_ref: Option<LocalObjectRef>,
+    /// Whether the copy's disks hold only what differs from their source.
+    #[serde(default)]
+    pub linked: bool,
+    /// What the guest is to call itself; the record's name when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = patterns::HOSTNAME), length(max = 255))]
+    pub hostname: Option<String>,
+    /// The domain behind the guest's host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255))]
+    pub domain: Option<String>,
+    /// The guest's time zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 100))]
+    pub time_zone: Option<String>,
 }
 
 /// A disk that is on the platform already.

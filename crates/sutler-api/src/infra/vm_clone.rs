@@ -11,6 +11,7 @@ use crate::infra::Environment;
 use crate::infra::NetworkRef;
 use crate::infra::StorageType;
 use crate::patterns;
+use crate::progress::Waiting;
 use crate::refs::LocalObjectRef;
 use crate::refs::ObjectRef;
 use crate::strings::string_enum;
@@ -336,6 +337,9 @@ pub struct VMCloneStatus {
     /// The platform's task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_ref: Option<String>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
     /// When it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,

@@ -5,6 +5,7 @@ use crate::duration::Duration;
 use crate::infra::Environment;
 use crate::infra::KeyProvider;
 use crate::patterns;
+use crate::progress::Waiting;
 use crate::quantity::Quantity;
 use crate::refs::LocalObjectRef;
 use crate::strings::string_enum;
@@ -272,7 +273,7 @@ pub struct VMSnapshotStatus {
     /// When taking it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// When it will be deleted.
+    /// When its time is over; it is deleted after its grace period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_time: Option<Time>,
     /// When the schedule last took one.
@@ -302,6 +303,12 @@ pub struct VMSnapshotStatus {
     /// The platform's task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_ref: Option<String>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// The Operation that takes or deletes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation_ref: Option<LocalObjectRef>,
     /// Ready and the staged conditions behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]

@@ -14,8 +14,8 @@ use sutler_api::{
     names::{MANAGER, annotations, finalizers},
 };
 use sutler_provider::{
-    DeleteRequest, Error as ProviderError, ErrorKind, MachineId, Owner, PowerOp, PowerRequest,
-    Proof, ReconfigureRequest, Started, TaskId, TaskState, Token,
+    CloneRequest, DeleteRequest, Error as ProviderError, ErrorKind, MachineId, Owner, PowerOp,
+    PowerRequest, Proof, ReconfigureRequest, Started, TaskId, TaskState, Token,
 };
 
 use super::{Error, hooks};
@@ -24,8 +24,8 @@ use crate::{
     context::{Context, Slot},
     fleet::{Connection, Key, lock},
     plan::{
-        Attempt, DeleteWhy, Desired, Difference, ForgetWhy, Outcome, Plan, PowerStep, Record,
-        Report, SEND_WINDOW, Step,
+        Attempt, Copy, DeleteWhy, Desired, Difference, ForgetWhy, Outcome, Plan, PowerStep, Record,
+        Report, Revert, SEND_WINDOW, Step,
     },
     rules::{Rule, broken},
 };
@@ -85,6 +85,8 @@ pub(super) async fn execute(
         Step::Task(task) => work.task(task),
         Step::Power(id, step) => work.power(id, *step),
         Step::Restart(id, request) => return work.restart(id, request, report).await,
+        Step::Revert(id, revert) => work.revert(id, revert),
+        Step::Reverted(name) => return work.reverted(name, report).await,
         Step::Reconfigure(id, difference) => work.reconfigure(id, difference),
         Step::PostStart(id) => work.hook(id, hooks::Moment::PostStart),
         Step::PreStop(id) => work.hook(id, hooks::Moment::PreStop),
@@ -200,8 +202,16 @@ impl Work<'_> {
         let gate = self.connection.gate.clone();
         let clock = self.context.clock.clone();
         let not_after = requested_at.saturating_add(SEND_WINDOW).unwrap_or(Timestamp::MAX);
+        let copy = self.desired.and_then(|desired| desired.copy.clone());
         self.call("create", async move {
-            let result = gate.create(request, not_after).await;
+            let result = match copy {
+                None => gate.create(request, not_after).await,
+                Some(Copy { source, snapshot, linked, customize }) => {
+                    let target = request;
+                    let request = CloneRequest { source, snapshot, target, linked, customize };
+                    gate.clone_machine(request, not_after).await
+                }
+            };
             let now = clock.now();
             move |slot: &mut Slot| {
                 let memory = &mut slot.memory;
@@ -359,6 +369,37 @@ impl Work<'_> {
         self.change("power", format!("{step:?}"), async move { gate.power(request, None).await });
     }
 
+    fn revert(&self, id: &MachineId, revert: &Revert) {
+        let gate = self.connection.gate.clone();
+        let (id, proof, snapshot) = (id.clone(), self.proof(None), revert.snapshot.clone());
+        let digest = snapshot.0.clone();
+        // What is to be done after a start is done after this one too.
+        self.context.slot(&self.record.uid, |slot| slot.memory.post_started = false);
+        let not_after = self.context.clock.now().saturating_add(SEND_WINDOW);
+        let not_after = not_after.unwrap_or(Timestamp::MAX);
+        let call = async move { gate.snapshot_revert(&id, &proof, &snapshot, not_after).await };
+        self.change("revert", digest, call);
+    }
+
+    /// Writes down that the machine went back. Until then it is put back again after a crash.
+    async fn reverted(&self, name: &str, report: &Report) -> Result<Done, Error> {
+        let old = self.vm.status.clone().unwrap_or_default();
+        let mut new = super::status::assess(self.context, self.vm, self.desired, report);
+        new.reverted_to = Some(name.to_owned());
+        let body = json!({
+            "metadata": { "resourceVersion": self.vm.resource_version() },
+            "status": super::status_difference(&old, &new),
+        });
+        let written = patch_status(self.context, self.vm, body).await?;
+        if let Some(fresh) = &written {
+            self.context.slot(&self.record.uid, |slot| slot.memory.accepted.remove("revert"));
+            let message = format!("it went back to VMSnapshot {name}");
+            self.context.recorder.note(fresh.as_ref(), "Reverted", &message).await;
+            self.context.wake(&self.key());
+        }
+        Ok(written.map_or(Done::Void, Done::Wrote))
+    }
+
     fn reconfigure(&self, id: &MachineId, difference: &Difference) {
         let Some(desired) = self.desired else { return };
         let request = ReconfigureRequest {
@@ -424,6 +465,8 @@ impl Work<'_> {
             id: id.clone(),
             proof: self.proof(None),
             lifecycle: self.vm.spec.lifecycle.clone().unwrap_or_default(),
+            context: self.context.clone(),
+            vm: self.vm.clone(),
             addresses: self.vm.status.as_ref().map(|s| s.ips.clone()).unwrap_or_default(),
         };
         let digest = self.desired.map(|desired| desired.digest.clone()).unwrap_or_default();

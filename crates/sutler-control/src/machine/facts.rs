@@ -14,6 +14,7 @@ pub(super) fn forget_machine(status: &mut VirtualMachineStatus) {
     *status = VirtualMachineStatus {
         conditions: std::mem::take(&mut status.conditions),
         restart_handled: status.restart_handled.take(),
+        reverted_to: status.reverted_to.take(),
         operation_ref: status.operation_ref.take(),
         ..VirtualMachineStatus::default()
     };

@@ -4,10 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use sutler_api::infra::{Lifecycle, LifecycleHandler};
+use sutler_api::infra::{Lifecycle, LifecycleHandler, VirtualMachine};
 use sutler_provider::{Error, ErrorKind, GuestCommand, MachineId, Proof, Result, guard::Gate};
 
-use crate::context::Slot;
+use crate::{
+    context::{Context, Slot},
+    snapshots,
+};
 
 /// How long one part of a hook may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,6 +60,8 @@ pub(crate) struct Hook {
     pub(crate) proof: Proof,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) addresses: Vec<String>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) vm: Arc<VirtualMachine>,
 }
 
 impl Hook {
@@ -69,7 +74,14 @@ impl Hook {
         let Some(handler) = handler else { return Ok(()) };
         self.exec(handler).await?;
         let address = found.first().or(self.addresses.first());
-        self.http_get(handler, address).await
+        self.http_get(handler, address).await?;
+        // A snapshot of a machine that is about to be destroyed would be destroyed with it.
+        match &handler.snapshot {
+            Some(action) if self.vm.metadata.deletion_timestamp.is_none() => {
+                snapshots::hook::run(&self.context, &self.vm, self.moment.as_str(), action).await
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn exec(&self, handler: &LifecycleHandler) -> Result<()> {

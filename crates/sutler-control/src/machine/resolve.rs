@@ -17,11 +17,11 @@ use sutler_provider::{
     platform_name,
 };
 
-use super::{guest_data, image};
+use super::{copy, guest_data, image};
 use crate::{
     context::Context,
     fleet::{Key, State},
-    plan::{Blocker, Desired, Record, WantedPower},
+    plan::{Blocker, Copy, Desired, Record, WantedPower},
 };
 
 /// The pause after which something that is missing is looked for again, should no event tell of it.
@@ -78,6 +78,12 @@ pub(crate) async fn resolve(
         .graceful_shutdown_timeout
         .to_std()
         .map_err(|error| invalid("spec.lifecycle.gracefulShutdownTimeout", &error.to_string()))?;
+    let copy = match (&vm.spec.clone_from, &record.id) {
+        (Some(from), None) => Some(copy::of(context, vm, record, from, capabilities)?),
+        _ => None,
+    };
+    let revert = copy::revert(context, vm, record)?;
+    let hostname = copy::hostname(vm);
     let request = CreateRequest {
         owner: Owner {
             token: record.token().cloned().unwrap_or_else(|| Token::new(&record.uid, 1)),
@@ -86,7 +92,7 @@ pub(crate) async fn resolve(
             name: record.name.clone(),
         },
         name,
-        hostname: record.name.clone(),
+        hostname,
         class,
         image,
         nics,
@@ -99,7 +105,7 @@ pub(crate) async fn resolve(
         power_on: !matches!(vm.spec.power_state, Some(PowerState::Off | PowerState::OffGraceful)),
         managed_node,
     };
-    let digest = digest(&request);
+    let digest = digest(&request, copy.as_ref());
     Ok(Desired {
         request,
         power: vm.spec.power_state.map(|power| match power {
@@ -110,6 +116,8 @@ pub(crate) async fn resolve(
         shutdown_timeout,
         post_start: lifecycle.post_start.is_some(),
         pre_stop: lifecycle.pre_stop.is_some(),
+        copy,
+        revert,
         digest,
     })
 }
@@ -139,15 +147,10 @@ pub(super) fn invalid(field: &str, message: &str) -> Blocker {
 
 /// Fields whose controllers are not there yet: nothing is accepted and ignored.
 fn unserved(spec: &VirtualMachineSpec) -> Result<(), Blocker> {
-    let hooks = spec.lifecycle.iter().flat_map(|l| [&l.post_start, &l.pre_stop]).flatten();
     let field = if spec.template_ref.is_some() {
         "spec.templateRef"
     } else if spec.placement_ref.is_some() {
         "spec.placementRef"
-    } else if spec.snapshot.as_ref().is_some_and(|s| s.revert_to_ref.is_some()) {
-        "spec.snapshot.revertToRef"
-    } else if hooks.into_iter().any(|hook| hook.snapshot.is_some()) {
-        "spec.lifecycle: the snapshot of a hook"
     } else {
         return Ok(());
     };
@@ -369,8 +372,12 @@ pub(super) fn to_map(value: &impl serde::Serialize) -> Map<String, Value> {
 }
 
 /// A word that changes when anything of the request does, apart from the token.
-fn digest(request: &CreateRequest) -> String {
+fn digest(request: &CreateRequest, copy: Option<&Copy>) -> String {
     let mut value = to_value(request);
+    if let Some(copy) = copy {
+        let Copy { source, snapshot, linked, customize } = copy;
+        value["copy"] = to_value(&(source, snapshot, linked, customize));
+    }
     if let Some(owner) = value.get_mut("owner") {
         *owner = Value::Null;
     }

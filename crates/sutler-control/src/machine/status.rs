@@ -204,6 +204,10 @@ fn next_status(
     {
         new.power_state = Some(PowerState::On);
     }
+    // A reference that is taken away and set again is another wish.
+    if vm.spec.snapshot.as_ref().is_none_or(|snapshot| snapshot.revert_to_ref.is_none()) {
+        new.reverted_to = None;
+    }
     new.phase = Some(report.phase);
     new.message = Some(cut(&report.message));
     new.waiting = waiting(old, report, now);

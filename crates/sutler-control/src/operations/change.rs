@@ -74,7 +74,12 @@ impl Change {
         let generation = vm.metadata.generation.unwrap_or_default();
         match (report.phase, report.reason.as_str()) {
             (Phase::Provisioning, _) => {
-                change(OperationType::Provision, intent.token.incarnation.to_string())
+                let copy = vm.spec.clone_from.is_some();
+                let type_ = if copy { OperationType::Clone } else { OperationType::Provision };
+                change(type_, intent.token.incarnation.to_string())
+            }
+            (Phase::Reconfiguring, reasons::REVERTING) => {
+                change(OperationType::Revert, generation.to_string())
             }
             (Phase::Reconfiguring, reasons::RECONFIGURING) => {
                 change(OperationType::Reconfigure, generation.to_string())
@@ -115,7 +120,7 @@ impl Change {
     /// change, and a machine that has to be made twice is still the one that was asked for.
     fn continues(&self, running: &OperationType) -> bool {
         let class = |type_: &OperationType| match type_ {
-            OperationType::Provision => 0,
+            OperationType::Provision | OperationType::Clone => 0,
             OperationType::Destroy | OperationType::Forget => 2,
             _ => 1,
         };
@@ -324,7 +329,7 @@ pub(crate) async fn follow(
     let mut new = progress(&running.status, status, running.since);
     new.stage = stage_of(report, status);
     new.percent = percent_of(report);
-    if running.type_ == OperationType::Provision {
+    if makes(&running.type_) {
         new.stages.clone_from(&status.stages);
     }
     let key = Key::new(vm.namespace().unwrap_or_default(), &running.name);
@@ -383,12 +388,17 @@ async fn finish(
     // A change that was short was never written down as begun.
     old.started_at.get_or_insert(Time(running.since));
     let mut new = ended(&old, end, Some(1), now);
-    if running.type_ == OperationType::Provision {
+    if makes(&running.type_) {
         new.stages.clone_from(&status.stages);
     }
     let key = Key::new(vm.namespace().unwrap_or_default(), &running.name);
     write(context, &key, &running.status, &new, None).await?;
     Ok(())
+}
+
+/// Whether a change makes a machine.
+fn makes(type_: &OperationType) -> bool {
+    matches!(type_, OperationType::Provision | OperationType::Clone)
 }
 
 /// What a machine's change brought about.
@@ -399,7 +409,7 @@ pub(crate) fn completed(
 ) -> End {
     let mut result = result_of(&vm.name_any(), status);
     result.stages_completed = match type_ {
-        OperationType::Provision => stages_done(status),
+        OperationType::Provision | OperationType::Clone => stages_done(status),
         OperationType::Reconfigure => vec![stages::CONFIGURE_VM.to_owned()],
         OperationType::Start | OperationType::Stop | OperationType::Restart => {
             vec![stages::START_VM.to_owned()]

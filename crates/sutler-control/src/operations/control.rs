@@ -15,6 +15,7 @@ use kube::{
 };
 use sutler_api::{
     conditions,
+    infra::VMSnapshot,
     names::{condition_types, labels, reasons},
     progress::Waiting,
     sutler::{ErrorKind, Operation, OperationState, OperationStatus, OperationType},
@@ -31,6 +32,7 @@ use crate::{
     context::Context,
     fleet::{Key, lock},
     machine::Error,
+    snapshots,
 };
 
 /// The pause between two writes that only tell of progress.
@@ -319,6 +321,10 @@ async fn look_after(context: &Arc<Context>, operation: &Arc<Operation>) -> Resul
     let work = Work::new(context, operation);
     let uid = operation.labels().get(labels::CHANGE_OF).cloned().unwrap_or_default();
     let target = operation.spec.target_ref.clone().unwrap_or_default();
+    if target.kind == snapshots::operation::KIND {
+        return look_after_snapshot(&work, &Key::new(&work.key.namespace, &target.name), &uid)
+            .await;
+    }
     let machine = Key::new(&work.key.namespace, &target.name);
     let remembered = lock(&context.slots)
         .get(&uid)
@@ -359,5 +365,44 @@ async fn look_after(context: &Arc<Context>, operation: &Arc<Operation>) -> Resul
             work.end(End::Failed(failure)).await
         }
         _ => Ok(Action::requeue(RESYNC)),
+    }
+}
+
+/// Follows a snapshot that is being taken or deleted, as its status tells.
+async fn look_after_snapshot(work: &Work<'_>, key: &Key, uid: &str) -> Result<Action, Error> {
+    if work.memo().ended {
+        return Ok(Action::requeue(RESYNC));
+    }
+    let destroy = work.operation.spec.type_ == OperationType::Destroy;
+    let same = |found: &VMSnapshot| found.uid().as_deref() == Some(uid);
+    let cached = Context::cached(&work.context.snapshots, key).filter(|found| same(found));
+    let Some(snapshot) = cached else {
+        // A cache may be behind: only the API can say that it is gone.
+        let api: Api<VMSnapshot> = Api::namespaced(work.context.client.clone(), &key.namespace);
+        if api.get_opt(&key.name).await?.is_some_and(|found| same(&found)) {
+            return Ok(Action::requeue(CATCH_UP));
+        }
+        return match destroy {
+            true => work.end(End::Completed(Default::default())).await,
+            false => work.end(End::Cancelled("the snapshot is off the books".to_owned())).await,
+        };
+    };
+    let status = snapshot.status.clone().unwrap_or_default();
+    let find = |type_: &str| conditions::find(&status.conditions, type_);
+    let ready = find(condition_types::READY).is_some_and(|ready| ready.status == "True");
+    if ready && !destroy {
+        let data = serde_json::json!({ "snapshotID": status.snapshot_id });
+        let result = super::call::with_data(&key.name, data);
+        return work.end(End::Completed(Box::new(result))).await;
+    }
+    match find(condition_types::STALLED) {
+        Some(stalled) if !destroy => {
+            let failure = Failure::because(&stalled.reason, &stalled.message);
+            work.end(End::Failed(failure)).await
+        }
+        _ => {
+            let reason = if destroy { reasons::DELETING } else { reasons::SNAPSHOTTING };
+            work.tell(reason, &status.message.unwrap_or_default()).await
+        }
     }
 }

@@ -134,7 +134,14 @@ pub(crate) fn read(operation: &Operation) -> Result<Request, Failure> {
         | OperationType::Clone
         | OperationType::Migrate
         | OperationType::Adopt => {
-            let message = format!("spec.type: {} is not served by this release", spec.type_);
+            let instead = match spec.type_ {
+                OperationType::Snapshot => ": create a VMSnapshot",
+                OperationType::Revert => ": set spec.snapshot.revertToRef of the VirtualMachine",
+                OperationType::Clone => ": create a VMClone",
+                _ => "",
+            };
+            let message =
+                format!("spec.type: {} is not served by this release{instead}", spec.type_);
             return Err(Failure::unserved(message));
         }
         OperationType::Other(other) => {

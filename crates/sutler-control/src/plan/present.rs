@@ -116,6 +116,9 @@ fn steps(inputs: &Inputs<'_>, platform: &Platform<'_>, desired: &Desired, seen: 
     if seen.machine.busy {
         return unfinished(inputs, platform, seen);
     }
+    if let Some(plan) = revert(inputs, platform, desired, seen) {
+        return plan;
+    }
     let reconfigure = reconfigure(inputs, platform, desired, seen);
     let mut held_change = None;
     match reconfigure {
@@ -213,6 +216,40 @@ fn remove_leftover(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) ->
             observe(inputs, platform, id, accepted.at, report)
         }
         _ => Plan { step: Step::Delete(id.clone(), DeleteWhy::Extra), report },
+    }
+}
+
+/// A machine that is to go back to a snapshot does so until that is known to be done: what happens to
+/// it meanwhile is lost by intent, and it is not said to be ready before.
+fn revert(
+    inputs: &Inputs<'_>,
+    platform: &Platform<'_>,
+    desired: &Desired,
+    seen: &Seen,
+) -> Option<Plan> {
+    let wanted = desired.revert.as_ref().filter(|_| inputs.record.provisioned)?;
+    let id = &seen.machine.id;
+    let message = format!("it goes back to VMSnapshot {}", wanted.name);
+    let report =
+        Report::busy(Phase::Reconfiguring, reasons::REVERTING, message).at(stage::CONFIGURE, None);
+    if !platform.capabilities.snapshots {
+        let message = "spec.snapshot.revertToRef: this provider cannot go back to snapshots";
+        return Some(Plan {
+            step: Step::Rest,
+            report: Report::stalled(reasons::UNSUPPORTED, message),
+        });
+    }
+    let digest = wanted.snapshot.as_ref();
+    if let Some(plan) = held(inputs, "revert", digest, Phase::Reconfiguring) {
+        return Some(plan);
+    }
+    match inputs.memory.accepted.get("revert").filter(|accepted| accepted.digest == digest) {
+        Some(accepted) => Some(match &accepted.task {
+            Some(task) => poll(inputs, task, report),
+            None if seen.as_of <= accepted.at => observe(inputs, platform, id, accepted.at, report),
+            None => Plan { step: Step::Reverted(wanted.name.clone()), report },
+        }),
+        None => Some(Plan { step: Step::Revert(id.clone(), wanted.clone()), report }),
     }
 }
 

@@ -244,6 +244,8 @@ fn desired() -> Desired {
         shutdown_timeout: Duration::from_secs(60),
         post_start: false,
         pre_stop: false,
+        copy: None,
+        revert: None,
         digest: "d".to_owned(),
     }
 }

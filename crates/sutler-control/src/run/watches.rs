@@ -21,16 +21,18 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use sutler_api::{
-    infra::{VMImage, VirtualMachine},
+    infra::{VMClone, VMImage, VMSnapshot, VirtualMachine},
     names::annotations,
     sutler::Operation,
 };
 
 use crate::{
+    clones,
     context::Context,
     fleet::{Key, lock},
     index::Reference,
-    operations,
+    links::Link,
+    operations, snapshots,
 };
 
 /// A kind that is watched and kept in a cache.
@@ -143,6 +145,7 @@ fn index(context: &Context, vm: &VirtualMachine) {
     let changed = lock(&context.index).put(vm);
     tell_users_changed(context, changed);
     wake_operations(context, "VirtualMachine", &key_of(vm));
+    wake_dependants(context, &key_of(vm), &snapshots::useful(vm));
 }
 
 fn drop_machine(context: &Context, key: &Key, uid: Option<String>) {
@@ -156,6 +159,119 @@ fn drop_machine(context: &Context, key: &Key, uid: Option<String>) {
     }
     tell_users_changed(context, changed);
     wake_operations(context, "VirtualMachine", key);
+    wake_dependants(context, key, "");
+}
+
+/// Wakes the snapshots and copies that hang on a machine's record, and those that are to become its
+/// copies.
+fn wake_dependants(context: &Context, key: &Key, useful: &str) {
+    let link = Link::Machine(key.clone());
+    for snapshot in lock(&context.snapshot_links).changed(&link, useful) {
+        context.wake_snapshot(&snapshot);
+    }
+    for clone in lock(&context.clone_links).users(&link) {
+        context.wake_clone(&clone);
+    }
+    wake_users(context, &Reference::Source(key.clone()));
+}
+
+/// Events of VMSnapshots, which keep the index of what they hang on, and wake who uses them.
+pub(super) fn snapshot_events(
+    context: &Arc<Context>,
+    writer: Writer<VMSnapshot>,
+) -> impl Stream<Item = Result<VMSnapshot, watcher::Error>> + Send + use<> {
+    let context_ = context.clone();
+    let mut known: BTreeMap<Key, String> = BTreeMap::new();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    let tell = move |key: &Key, snapshot: Option<&VMSnapshot>, useful: bool| {
+        let context = &context_;
+        let links = match snapshot {
+            Some(snapshot) => {
+                let links = snapshots::links(snapshot);
+                lock(&context.snapshot_links).put(key, links.clone());
+                links
+            }
+            None => lock(&context.snapshot_links).remove(key),
+        };
+        for operation in lock(&context.operations_index).under_way("VMSnapshot", key) {
+            context.wake_operation(&operation);
+        }
+        if !useful {
+            return;
+        }
+        wake_users(context, &Reference::Snapshot(key.clone()));
+        for clone in lock(&context.clone_links).users(&Link::Snapshot(key.clone())) {
+            context.wake_clone(&clone);
+        }
+        for link in links {
+            // The schedule that made it keeps count.
+            let by = snapshot.and_then(|found| found.annotations().get(annotations::SCHEDULED_BY));
+            if let (Link::Schedule(_), Some(by)) = (link, by) {
+                context.wake_snapshot(&Key::new(&key.namespace, by));
+            }
+        }
+    };
+    let desk = context.clone();
+    reflect(&context.client, writer, |_| {})
+        .inspect(move |event| match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                let key = key_of(object);
+                listed.insert(key.clone());
+                let now = snapshots::useful_to_machines(object);
+                let news = known.insert(key.clone(), now.clone()) != Some(now);
+                tell(&key, Some(object), news);
+            }
+            Ok(Event::Delete(object)) => {
+                let key = key_of(object);
+                known.remove(&key);
+                lock(&desk.desk).remove(&object.uid().unwrap_or_default());
+                tell(&key, Some(object), true);
+                tell(&key, None, true);
+            }
+            Ok(Event::InitDone) => {
+                let gone: Vec<Key> =
+                    known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                for key in gone {
+                    known.remove(&key);
+                    tell(&key, None, true);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the watch of snapshots begins anew"),
+        })
+        .touched_objects()
+}
+
+/// Events of VMClones, which keep the index of what they hang on.
+pub(super) fn clone_events(
+    context: &Arc<Context>,
+    writer: Writer<VMClone>,
+) -> impl Stream<Item = Result<VMClone, watcher::Error>> + Send + use<> {
+    let context_ = context.clone();
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    reflect(&context.client, writer, |_| {})
+        .inspect(move |event| {
+            let mut links = lock(&context_.clone_links);
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::Apply(clone) | Event::InitApply(clone)) => {
+                    listed.insert(key_of(clone));
+                    links.put(&key_of(clone), clones::links(clone));
+                }
+                Ok(Event::Delete(clone)) => {
+                    links.remove(&key_of(clone));
+                }
+                Ok(Event::InitDone) => {
+                    let gone: Vec<Key> =
+                        links.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                    for key in gone {
+                        links.remove(&key);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "the watch of copies begins anew"),
+            }
+        })
+        .touched_objects()
 }
 
 /// Classes, images and networks say how many machines use them; a Provider that goes waits for its
@@ -179,6 +295,8 @@ fn tell_users_changed(context: &Context, changed: Vec<Reference>) {
                 }
             }
             Reference::Secret(_)
+            | Reference::Snapshot(_)
+            | Reference::Source(_)
             | Reference::Machine(..)
             | Reference::Name(..)
             | Reference::Uid(_) => {}

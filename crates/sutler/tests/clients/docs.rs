@@ -59,12 +59,21 @@ fn the_page_on_the_simulated_hypervisor_works() {
 }
 
 #[test]
+fn the_page_on_snapshots_and_copies_works() {
+    session("docs/snapshots-and-clones.md");
+}
+
+#[test]
 fn no_document_is_left_out() {
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut docs: Vec<String> = docs.filter(|name| name.ends_with(".md")).collect();
     docs.sort();
-    assert_eq!(docs, ["machines.md", "operating.md", "provider-sim.md"], "add a test for each");
+    assert_eq!(
+        docs,
+        ["machines.md", "operating.md", "provider-sim.md", "snapshots-and-clones.md"],
+        "add a test for each"
+    );
 }
 
 #[test]

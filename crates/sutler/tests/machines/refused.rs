@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::lab::{INFRA, Lab, is_ready, machine, ready};
 
+/// Our own kinds.
+const SUTLER: &str = "sutler.dev/v1alpha1";
+
 both!(
     what_is_not_there_is_named,
     what_does_not_fit_is_not_made,
@@ -68,12 +71,12 @@ async fn what_does_not_fit_is_not_made(lab: Lab) {
 }
 
 async fn kinds_of_later_releases_say_so(lab: Lab) {
-    let snapshot = json!({"apiVersion": INFRA, "kind": "VMSnapshot", "metadata": {"name": "s"},
-        "spec": {"vmRef": {"name": "web"}}});
-    lab.create(snapshot).await;
+    let template = json!({"apiVersion": SUTLER, "kind": "VMTemplate", "metadata": {"name": "s"},
+        "spec": {"imageRef": {"name": "debian"}, "classRef": {"name": "small"}}});
+    lab.create(template).await;
     let set = |object: &Value| ready(object)["reason"] == "NotYetServed";
-    let found = lab.until_of(INFRA, "VMSnapshot", "s", "told of", set).await.unwrap();
-    assert!(ready(&found)["message"].as_str().unwrap().contains("VMSnapshot"), "{found:#}");
+    let found = lab.until_of(SUTLER, "VMTemplate", "s", "told of", set).await.unwrap();
+    assert!(ready(&found)["message"].as_str().unwrap().contains("VMTemplate"), "{found:#}");
 }
 
 async fn other_platforms_say_that_they_are_not_in_this_build(lab: Lab) {

@@ -88,6 +88,10 @@ pub struct VirtualMachineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub restart_handled: Option<String>,
+    /// The VMSnapshot of `spec.snapshot.revertToRef` that it went back to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub reverted_to: Option<String>,
     /// Snapshots that the platform has of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<SnapshotInfo>,

@@ -1,0 +1,132 @@
+//! The machine that a snapshot is of, found by what is on record and proven to be its record's.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::ResourceExt as _;
+use sutler_api::{
+    infra::{VMSnapshot, VirtualMachine},
+    names::reasons,
+};
+use sutler_provider::{Owner, Proof};
+
+use super::plan::{Home, Intent};
+use crate::{
+    context::Context,
+    fleet::{Connection, Key, lock},
+    plan::{Blocker, Record},
+};
+
+/// The pause after which something that is missing is looked for again, should no event tell of it.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// Where a snapshot is, and how it is reached.
+pub(crate) struct Site {
+    pub(crate) home: Home,
+    /// The VirtualMachine is off the books.
+    pub(crate) record_gone: bool,
+    pub(crate) reach: Option<Reach>,
+}
+
+/// How a machine is reached.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) proof: Proof,
+}
+
+/// Finds the machine of a snapshot: the one that the intent names, or the one of `spec.vmRef`.
+pub(crate) fn find(context: &Context, snapshot: &VMSnapshot, intent: Option<&Intent>) -> Site {
+    let own = snapshot.namespace().unwrap_or_default();
+    let named = Key::new(&own, &snapshot.spec.vm_ref.name);
+    let key = match intent {
+        None => Some(named.clone()),
+        Some(intent) => lock(&context.index).of_uid(&intent.token.uid),
+    };
+    let vm = key.and_then(|key| Context::cached(&context.machines, &key));
+    let vm = match (vm, intent) {
+        (Some(vm), _) => vm,
+        (None, Some(_)) => {
+            let home = Home::Gone(format!("VirtualMachine {} is gone", named.name));
+            return Site { home, record_gone: true, reach: None };
+        }
+        (None, None) => {
+            let blocker = Blocker {
+                reason: reasons::REFERENCE_NOT_FOUND.to_owned(),
+                message: format!(
+                    "spec.vmRef: VirtualMachine {} is not in namespace {own}: create it, or \
+                     correct the name",
+                    named.name
+                ),
+                retry: Some(LOOK_AGAIN * 5),
+                failed: false,
+            };
+            return Site { home: Home::Blocked(blocker), record_gone: true, reach: None };
+        }
+    };
+    let (home, reach) = of(context, &vm, intent);
+    Site { home, record_gone: false, reach }
+}
+
+fn of(context: &Context, vm: &VirtualMachine, intent: Option<&Intent>) -> (Home, Option<Reach>) {
+    let waits = |reason: &str, message: String| {
+        let blocker =
+            Blocker { reason: reason.to_owned(), message, retry: Some(LOOK_AGAIN), failed: false };
+        (Home::Blocked(blocker), None)
+    };
+    let name = vm.name_any();
+    let record = match Record::read(vm) {
+        Ok(record) => record,
+        Err(why) => return waits(reasons::UNREADABLE, format!("VirtualMachine {name}: {why}")),
+    };
+    let (Some(token), Some(id)) = (record.token().cloned(), record.id.clone()) else {
+        let made_anew = intent.is_some_and(|intent| record.token() != Some(&intent.token));
+        return match made_anew {
+            true => (Home::Gone(format!("the machine of {name} was made anew")), None),
+            false => waits(reasons::WAITING, format!("the machine of {name} is not there yet")),
+        };
+    };
+    if intent.is_some_and(|intent| intent.token != token) {
+        return (Home::Gone(format!("the machine of {name} was made anew")), None);
+    }
+    if record.deleting {
+        return waits(reasons::DELETING, format!("VirtualMachine {name} is being deleted"));
+    }
+    if record.paused {
+        return waits(reasons::PAUSED, format!("VirtualMachine {name} is paused"));
+    }
+    if intent.is_none() && !record.provisioned {
+        return waits(reasons::WAITING, format!("the machine of {name} is still being made"));
+    }
+    let provider =
+        Key::new(vm.spec.provider_ref.namespace_or(&record.namespace), &vm.spec.provider_ref.name);
+    let connection = context.fleet.get(&provider);
+    let capabilities = connection.as_ref().and_then(|connection| connection.capabilities());
+    let (Some(connection), Some(capabilities)) = (connection, capabilities) else {
+        let message = format!("Provider {provider} is not ready");
+        return waits(reasons::PROVIDER_NOT_READY, message);
+    };
+    let seen = connection.inventory.read(|view| view.get(&id).cloned());
+    let ours = seen
+        .as_ref()
+        .is_none_or(|seen| !capabilities.token || seen.machine.token.as_ref() == Some(&token));
+    if !ours {
+        let message = format!("machine {id} no longer carries the token of VirtualMachine {name}");
+        return waits(reasons::OWNERSHIP_LOST, message);
+    }
+    // Where the platform put something behind the name that it was given, that is its name.
+    let given = record.platform_name.clone();
+    let longer = seen.as_ref().and_then(|seen| {
+        let rest = seen.machine.name.strip_prefix(given.as_ref()?.as_str())?;
+        rest.starts_with(['-', '.']).then(|| seen.machine.name.clone())
+    });
+    let proof = Proof {
+        owner: Owner {
+            token: token.clone(),
+            installation: context.installation.clone(),
+            namespace: record.namespace.clone(),
+            name: record.name.clone(),
+        },
+        name: if record.adopted { None } else { longer.or(given) },
+    };
+    (Home::Here { id, token, seen, capabilities }, Some(Reach { connection, proof }))
+}
