@@ -45,6 +45,8 @@ pub struct Desired {
     pub post_start: bool,
     /// Whether something is to be done before its stop.
     pub pre_stop: bool,
+    /// Where a placement policy puts it, as it is written down with the intent.
+    pub placed: Option<String>,
     /// A word that changes when anything here does.
     pub digest: String,
 }

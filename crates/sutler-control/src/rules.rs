@@ -36,10 +36,20 @@ pub enum Rule {
     StaleReadsAreNotTrusted,
     /// Extra machines of a record are reaped.
     ExtrasAreReaped,
+    /// A set has at most as many machines as it may, however old its view of them is.
+    SetNeverOvershoots,
+    /// An update of a set leaves at least as many machines available as it must.
+    UpdateKeepsFloor,
+    /// What a placement policy keeps apart stays apart.
+    AntiAffinityHolds,
 }
 
 impl Rule {
-    /// All of them.
+    /// Rules of sets and placement, which tests of their planners break.
+    pub const OF_PLANNERS: [Self; 3] =
+        [Self::SetNeverOvershoots, Self::UpdateKeepsFloor, Self::AntiAffinityHolds];
+
+    /// All that the simulation has scenarios for.
     pub const ALL: [Self; 15] = [
         Self::IntentBeforeAction,
         Self::LookBeforeCreate,

@@ -30,6 +30,8 @@ mod kill;
 mod lab;
 #[path = "machines/life.rs"]
 mod life;
+#[path = "machines/placement.rs"]
+mod placement;
 #[path = "machines/platform.rs"]
 mod platform;
 #[path = "machines/refused.rs"]
@@ -38,3 +40,5 @@ mod refused;
 mod removal;
 #[path = "machines/server.rs"]
 mod server;
+#[path = "machines/sets.rs"]
+mod sets;

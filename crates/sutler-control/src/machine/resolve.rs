@@ -21,6 +21,7 @@ use super::{guest_data, image};
 use crate::{
     context::Context,
     fleet::{Key, State},
+    placement::Wish,
     plan::{Blocker, Desired, Record, WantedPower},
 };
 
@@ -32,7 +33,7 @@ const GIB: u64 = 1 << 30;
 
 /// What the record's machine should be like.
 pub(crate) async fn resolve(
-    context: &Context,
+    context: &Arc<Context>,
     vm: &VirtualMachine,
     record: &Record,
     provider: &State,
@@ -78,6 +79,14 @@ pub(crate) async fn resolve(
         .graceful_shutdown_timeout
         .to_std()
         .map_err(|error| invalid("spec.lifecycle.gracefulShutdownTimeout", &error.to_string()))?;
+    let disks: Vec<Disk> = vm.spec.disks.iter().map(disk).collect();
+    let wish = Wish {
+        base: placement(&vm.spec, provider),
+        class: class.as_ref(),
+        disks: &disks,
+        nics: &nics,
+    };
+    let (placement, placed) = crate::placement::of(context, vm, record, capabilities, wish)?;
     let request = CreateRequest {
         owner: Owner {
             token: record.token().cloned().unwrap_or_else(|| Token::new(&record.uid, 1)),
@@ -90,11 +99,11 @@ pub(crate) async fn resolve(
         class,
         image,
         nics,
-        disks: vm.spec.disks.iter().map(disk).collect(),
+        disks,
         user_data: guest.user_data,
         ignition: guest.ignition,
         meta_data: guest.meta_data,
-        placement: placement(&vm.spec, provider),
+        placement,
         tags: vm.spec.tags.clone(),
         power_on: !matches!(vm.spec.power_state, Some(PowerState::Off | PowerState::OffGraceful)),
         managed_node,
@@ -110,6 +119,7 @@ pub(crate) async fn resolve(
         shutdown_timeout,
         post_start: lifecycle.post_start.is_some(),
         pre_stop: lifecycle.pre_stop.is_some(),
+        placed: placed.and_then(|placed| serde_json::to_string(&placed).ok()),
         digest,
     })
 }
@@ -142,8 +152,6 @@ fn unserved(spec: &VirtualMachineSpec) -> Result<(), Blocker> {
     let hooks = spec.lifecycle.iter().flat_map(|l| [&l.post_start, &l.pre_stop]).flatten();
     let field = if spec.template_ref.is_some() {
         "spec.templateRef"
-    } else if spec.placement_ref.is_some() {
-        "spec.placementRef"
     } else if spec.snapshot.as_ref().is_some_and(|s| s.revert_to_ref.is_some()) {
         "spec.snapshot.revertToRef"
     } else if hooks.into_iter().any(|hook| hook.snapshot.is_some()) {
