@@ -246,12 +246,15 @@ fn known_hosts(
     let hosts = ledger.hosts.entry(provider.clone()).or_default();
     let listed = hosts.list.as_ref().map(|(_, at)| age(*at));
     let lately = hosts.asked.is_some_and(|at| age(at) < SOON) && hosts.error.is_some();
-    if listed.is_none_or(|age| age >= FRESH) && !hosts.asking && !lately {
-        if let Some(connection) = connection {
-            hosts.asking = true;
-            hosts.asked = Some(now);
-            ask(context, connection.clone());
-        }
+    let old = listed.is_none_or(|age| age >= FRESH);
+    if old
+        && !hosts.asking
+        && !lately
+        && let Some(connection) = connection
+    {
+        hosts.asking = true;
+        hosts.asked = Some(now);
+        ask(context, connection.clone());
     }
     match &hosts.list {
         Some((list, at)) if age(*at) < STALE => Ok(list.clone()),

@@ -165,7 +165,8 @@ async fn pursue(
     wanted.revision = revision;
     let replacing = status::read_replacing(&set);
     let now = context.clock.now();
-    let next = plan::plan(&wanted, &members, &replacing, now);
+    let mut next = plan::plan(&wanted, &members, &replacing, now);
+    act::recall(context, key, &mut next).await?;
     let say = |trouble: Option<&Trouble>, again: Option<Timestamp>| {
         let said = status::Said {
             set: &set,
@@ -220,7 +221,7 @@ async fn drain(context: &Arc<Context>, set: &Arc<VMSet>, key: &Key) -> Result<Ac
     // A set that makes no sense any more goes as carefully as one that does.
     let ordered = wanted::wanted(set).map_or(true, |wanted| wanted.ordered);
     for (number, member) in plan::drain(&members, ordered) {
-        act::remove(context, key, number, &member).await?;
+        act::remove(context, key, number, &member, None).await?;
     }
     let mut new = set.status.clone().unwrap_or_default();
     let left = members.len();

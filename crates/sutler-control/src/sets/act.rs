@@ -16,7 +16,7 @@ use sutler_api::{
 
 use super::{
     Trouble, members,
-    plan::{Plan, Wanted},
+    plan::{Plan, State, Wanted, Why},
     revisions,
 };
 use crate::{context::Context, fleet::Key, machine::Error};
@@ -53,8 +53,16 @@ pub(super) async fn carry_out(
     }
     let made: Vec<_> = stream::iter(making).buffered(TOGETHER).collect().await;
     let mut removing: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
-    for (number, uid, _) in plan.remove.iter().take(AT_ONCE) {
-        removing.push(remove(context, key, *number, uid).boxed());
+    for (number, uid, why) in plan.remove.iter().take(AT_ONCE) {
+        let version = match why {
+            Why::Scale | Why::Update => None,
+            Why::Useless => match useless(context, key, *number, uid) {
+                Some(version) => Some(version),
+                // It has come to life since: it is planned for anew.
+                None => continue,
+            },
+        };
+        removing.push(remove(context, key, *number, uid, version).boxed());
     }
     let gone: Vec<_> = stream::iter(removing).buffered(TOGETHER).collect().await;
     let mut trouble = None;
@@ -65,15 +73,39 @@ pub(super) async fn carry_out(
     Ok(trouble)
 }
 
-/// Removes a member, if it is still the one that was meant.
+/// The version of a member's record that still shows it to serve nobody.
+fn useless(context: &Context, key: &Key, number: u32, uid: &str) -> Option<String> {
+    let name = members::name(&key.name, number);
+    let vm = Context::cached(&context.machines, &Key::new(&key.namespace, name))?;
+    let member = members::member(&vm);
+    let still = member.uid == uid && matches!(member.state, State::Failed | State::Coming);
+    vm.resource_version().filter(|_| still)
+}
+
+/// Takes off the record what was to be replaced, was never deleted and can no longer be spared. The
+/// record itself is looked at: a cache may show what is gone.
+pub(super) async fn recall(context: &Context, key: &Key, plan: &mut Plan) -> Result<(), Error> {
+    let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &key.namespace);
+    for (number, uid) in &plan.unsent {
+        let vm = api.get_opt(&members::name(&key.name, *number)).await?;
+        let there = vm.filter(|vm| vm.uid().as_ref() == Some(uid));
+        if there.is_some_and(|vm| vm.metadata.deletion_timestamp.is_none()) {
+            plan.replacing.remove(number);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a member, if it is still the one that was meant, and of this version where one is named.
 pub(super) async fn remove(
     context: &Context,
     key: &Key,
     number: u32,
     uid: &str,
+    version: Option<String>,
 ) -> Result<(), Error> {
     let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &key.namespace);
-    let exactly = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    let exactly = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
     let params = DeleteParams::default().preconditions(exactly);
     match api.delete(&members::name(&key.name, number), &params).await {
         Ok(_) => Ok(()),

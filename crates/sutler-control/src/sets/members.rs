@@ -87,7 +87,8 @@ pub(crate) fn number(set: &str, name: &str) -> Option<u32> {
     (digits == format!("{number}")).then_some(number)
 }
 
-fn member(vm: &VirtualMachine) -> Member {
+/// What a set sees of a record.
+pub(crate) fn member(vm: &VirtualMachine) -> Member {
     let status = vm.status.as_ref();
     let ready = status.and_then(|s| conditions::find(&s.conditions, condition_types::READY));
     let ready = ready.filter(|ready| ready.status == "True");

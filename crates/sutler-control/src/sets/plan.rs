@@ -92,6 +92,8 @@ pub(crate) enum Why {
     Scale,
     /// It is of an old revision, or stood in for one that was.
     Update,
+    /// The same, and it serves nobody: it goes only if it is still as it was seen.
+    Useless,
 }
 
 /// What is to be done, in any order within a list; what is replaced is written down first.
@@ -103,6 +105,9 @@ pub(crate) struct Plan {
     pub(crate) remove: Vec<(u32, String, Why)>,
     /// What is to be on record as being replaced before anything is removed.
     pub(crate) replacing: Replacing,
+    /// What is on record as being replaced, seems to be there and can no longer be spared. Where a
+    /// look at the record itself shows that nobody deleted it, it need not be on record.
+    pub(crate) unsent: Vec<(u32, String)>,
     /// When something changes by itself.
     pub(crate) next: Option<Timestamp>,
     /// The member that others wait for.
@@ -150,6 +155,11 @@ impl Wanted {
         self.start.saturating_add(self.replicas)
     }
 
+    /// Whether a number is among those that are wanted.
+    pub(crate) fn wants(&self, number: u32) -> bool {
+        (self.start..self.end()).contains(&number)
+    }
+
     /// The number after the last one that there may be for a while.
     fn surge_end(&self) -> u32 {
         self.end().saturating_add(self.update.surge())
@@ -193,16 +203,16 @@ pub(crate) fn plan(
     view.create(&mut plan);
     view.shrink(&mut plan);
     match wanted.update {
-        Update::Rolling { max_unavailable, .. } => view.roll(&mut plan, max_unavailable),
-        Update::Recreate => view.remove_outdated(&mut plan),
-        Update::OnDelete => {}
-    }
-    // A removal that is on record may not have been sent.
-    for (number, uid) in replacing {
-        let there = members.get(number).filter(|member| member.uid == *uid);
-        if there.is_some_and(|member| member.state != State::Leaving) {
-            plan.remove.push((*number, uid.clone(), Why::Update));
+        Update::Rolling { max_unavailable, .. } => {
+            let spare = view.spare(max_unavailable);
+            view.remove_again(&mut plan, spare >= 0);
+            view.roll(&mut plan, max_unavailable, spare);
         }
+        Update::Recreate => {
+            view.remove_again(&mut plan, true);
+            view.remove_outdated(&mut plan);
+        }
+        Update::OnDelete => view.remove_again(&mut plan, false),
     }
     plan
 }
@@ -280,7 +290,8 @@ impl View<'_> {
         let mut blocked = recreating;
         for number in wanted.start..wanted.end() {
             match self.members.get(&number) {
-                Some(member) if wanted.ordered && !self.ready(number, member) => {
+                // One that is to be replaced later is as good as any for those that follow it.
+                Some(member) if wanted.ordered && !matches!(member.state, State::Ready(_)) => {
                     if !blocked {
                         plan.waits_for = Some(number);
                     }
@@ -335,7 +346,8 @@ impl View<'_> {
                 continue;
             }
             if !self.leaving(number, member) {
-                plan.remove.push((number, member.uid.clone(), Why::Scale));
+                // On record as well: a set that grows again must not count what it let go.
+                self.replace(plan, number, member, Why::Scale);
             }
             if self.wanted.ordered {
                 // The next one follows when this one is gone.
@@ -347,27 +359,54 @@ impl View<'_> {
     fn remove_outdated(&self, plan: &mut Plan) {
         for (&number, member) in self.members {
             if self.wanted.outdated(number, member) && !self.leaving(number, member) {
-                self.replace(plan, number, member);
+                self.replace(plan, number, member, Why::Update);
             }
         }
     }
 
-    fn replace(&self, plan: &mut Plan, number: u32, member: &Member) {
+    fn replace(&self, plan: &mut Plan, number: u32, member: &Member, why: Why) {
         plan.replacing.insert(number, member.uid.clone());
-        plan.remove.push((number, member.uid.clone(), Why::Update));
+        plan.remove.push((number, member.uid.clone(), why));
+    }
+
+    /// How many more are available than there must be.
+    fn spare(&self, max_unavailable: u32) -> i64 {
+        let inside = self.members.range(self.wanted.start..self.wanted.surge_end());
+        let available = inside.filter(|(number, member)| self.available(**number, member));
+        let floor = i64::from(self.wanted.replicas) - i64::from(max_unavailable);
+        match broken(Rule::UpdateKeepsFloor) {
+            true => i64::MAX,
+            false => i64::try_from(available.count()).unwrap_or(i64::MAX) - floor,
+        }
+    }
+
+    /// Removes what is on record as being replaced and still there: the request may not have been
+    /// sent. Where others have failed since, what may be serving waits for them.
+    fn remove_again(&self, plan: &mut Plan, can_spare: bool) {
+        for (number, uid) in self.replacing {
+            let Some(member) = self.members.get(number).filter(|member| member.uid == *uid) else {
+                continue;
+            };
+            let wanted = self.wanted;
+            let needless = wanted.wants(*number) && !wanted.outdated(*number, member);
+            let why = match member.state {
+                State::Leaving => continue,
+                _ if !(wanted.start..wanted.surge_end()).contains(number) => Why::Scale,
+                State::Failed | State::Coming if !needless => Why::Useless,
+                _ => Why::Update,
+            };
+            match why != Why::Update || (can_spare && !needless) {
+                true => plan.remove.push((*number, uid.clone(), why)),
+                false => plan.unsent.push((*number, uid.clone())),
+            }
+        }
     }
 
     /// Replaces what is of an old revision, the highest number first, and never so many that fewer
     /// than the floor are available.
-    fn roll(&self, plan: &mut Plan, max_unavailable: u32) {
+    fn roll(&self, plan: &mut Plan, max_unavailable: u32, mut spare: i64) {
         let wanted = self.wanted;
         let inside = || self.members.range(wanted.start..wanted.surge_end());
-        let available = inside().filter(|(number, member)| self.available(**number, member));
-        let floor = i64::from(wanted.replicas) - i64::from(max_unavailable);
-        let mut spare = i64::try_from(available.count()).unwrap_or(i64::MAX) - floor;
-        if broken(Rule::UpdateKeepsFloor) {
-            spare = i64::MAX;
-        }
         let cap = max_unavailable.saturating_add(wanted.update.surge()).max(1);
         let mut under_way = self.under_way();
         let outdated: Vec<(u32, &Member)> = inside()
@@ -380,22 +419,24 @@ impl View<'_> {
         // Those that serve nobody cost nothing. They go first, and not all at once: a whole set that
         // fails together may have a cause that comes back with the new machines.
         for &(number, member) in &outdated {
-            let useless = match member.state {
-                State::Failed | State::Coming => true,
+            let why = match member.state {
+                State::Failed | State::Coming => Some(Why::Useless),
                 // It may well be serving: it counts as if it did.
-                State::Unsure => spare >= 0,
-                State::Ready(_) => !self.available(number, member) && spare >= 0,
-                State::Leaving => false,
+                State::Unsure => (spare >= 0).then_some(Why::Update),
+                State::Ready(_) => {
+                    (!self.available(number, member) && spare >= 0).then_some(Why::Update)
+                }
+                State::Leaving => None,
             };
-            if useless && under_way < cap {
+            if let Some(why) = why.filter(|_| under_way < cap) {
                 under_way += 1;
-                self.replace(plan, number, member);
+                self.replace(plan, number, member, why);
             }
         }
         for &(number, member) in &outdated {
             if self.available(number, member) && spare > 0 {
                 spare -= 1;
-                self.replace(plan, number, member);
+                self.replace(plan, number, member, Why::Update);
             }
         }
         self.dismiss(plan, spare);
@@ -431,13 +472,15 @@ impl View<'_> {
                 }
                 continue;
             }
-            if self.available(number, member) {
-                if spare <= 0 {
-                    continue;
-                }
+            let why = match member.state {
+                State::Failed | State::Coming => Why::Useless,
+                _ if spare > 0 => Why::Update,
+                _ => continue,
+            };
+            if why == Why::Update {
                 spare -= 1;
             }
-            self.replace(plan, number, member);
+            self.replace(plan, number, member, why);
             if self.wanted.ordered {
                 return;
             }

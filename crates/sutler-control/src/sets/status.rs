@@ -39,6 +39,12 @@ impl Said<'_> {
         members::name(&self.set.name_any(), number)
     }
 
+    /// Whether machines are being replaced.
+    fn updating(&self) -> bool {
+        let mut replaced = self.plan.replacing.keys();
+        self.plan.counts.outdated > 0 || replaced.any(|number| self.wanted.wants(*number))
+    }
+
     /// Whether everything is as wanted.
     fn done(&self) -> bool {
         let counts = self.plan.counts;
@@ -131,7 +137,7 @@ fn update(
     seen: &[(u32, Option<Arc<VirtualMachine>>)],
 ) -> Option<UpdateStatus> {
     let counts = said.plan.counts;
-    let going = counts.outdated > 0 || !said.plan.replacing.is_empty();
+    let going = said.updating();
     let before = old.update_status.clone();
     if !going && before.is_none() {
         return None;
@@ -219,7 +225,7 @@ fn summary(
     });
     let detail = detail.unwrap_or_default();
     let have = format!("{} of {replicas} machines are available", counts.available);
-    if counts.outdated > 0 || !said.plan.replacing.is_empty() {
+    if said.updating() {
         let old = counts.outdated;
         return (false, reasons::UPDATING, format!("{have}, {old} are of an old revision{detail}"));
     }

@@ -131,7 +131,13 @@ impl World {
 
     /// One look of the controller, which may end after some of its acts.
     fn act(&mut self, acts: usize) -> Result<(), String> {
-        let next = plan(&self.wanted, &self.members(), &self.replacing, at(self.now));
+        let mut next = plan(&self.wanted, &self.members(), &self.replacing, at(self.now));
+        for (number, uid) in &next.unsent {
+            let there = self.truth.get(number).filter(|machine| machine.member.uid == *uid);
+            if there.is_some_and(|machine| machine.member.state != State::Leaving) {
+                next.replacing.remove(number);
+            }
+        }
         // The record is written first, over the version that was planned on.
         self.replacing = next.replacing;
         let mut left = acts;
@@ -158,8 +164,9 @@ impl World {
     fn remove(&mut self, number: u32, uid: &str, why: Why) -> Result<(), String> {
         let (unseen, available) = (self.unseen_failures(), self.available());
         let Some(machine) = self.truth.get_mut(&number) else { return Ok(()) };
-        // The removal names the UID.
-        if machine.member.uid != uid {
+        // The removal names the UID, and of one that serves nobody the version that was seen.
+        let as_seen = self.view.get(&number).is_some_and(|seen| seen.member == machine.member);
+        if machine.member.uid != uid || (why == Why::Useless && !as_seen) {
             return Ok(());
         }
         let served = matches!(machine.member.state, State::Ready(_));
@@ -237,7 +244,7 @@ impl World {
             }
             self.happen(Event::SeeAll)?;
             let next = plan(&self.wanted, &self.members(), &self.replacing, at(self.now));
-            if next.create.is_empty() && next.remove.is_empty() {
+            if next.create.is_empty() && next.remove.is_empty() && next.unsent.is_empty() {
                 return Ok(());
             }
         }
