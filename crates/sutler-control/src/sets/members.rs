@@ -135,9 +135,9 @@ mod tests {
     fn a_set_is_told_what_matters_and_only_that() {
         let set = Key::new("ns", "web");
         let mut members = Members::default();
-        assert_eq!(members.put(&vm("web-1", "s", "True")), [set.clone()]);
+        assert_eq!(members.put(&vm("web-1", "s", "True")), vec![set.clone()]);
         assert!(members.put(&vm("web-1", "s", "True")).is_empty());
-        assert_eq!(members.put(&vm("web-1", "s", "False")), [set.clone()]);
+        assert_eq!(members.put(&vm("web-1", "s", "False")), vec![set.clone()]);
         members.put(&vm("web-07", "s", "True"));
         members.put(&vm("other", "s", "True"));
         members.put(&vm("web-2", "another", "True"));

@@ -174,7 +174,7 @@ async fn scaling_goes_through_the_scale_subresource(lab: Lab) {
     lab.create(set("web", 1, json!({"podManagementPolicy": "Parallel"}))).await;
     lab.set_is("web", "ready", is_ready).await;
     let sets = lab.api(INFRA, "VMSet");
-    for replicas in [4, 2, 0] {
+    for replicas in [4_usize, 2, 0] {
         // What an autoscaler reads, and what it writes.
         let scale = sets.get_scale("web").await.unwrap();
         assert_eq!(scale.status.unwrap().selector.as_deref(), Some("app=web"));
@@ -185,7 +185,8 @@ async fn scaling_goes_through_the_scale_subresource(lab: Lab) {
         })
         .await;
         assert_eq!(lab.names("web").await.len(), replicas);
-        assert_eq!(sets.get_scale("web").await.unwrap().status.unwrap().replicas, replicas as i32);
+        let told = sets.get_scale("web").await.unwrap().status.unwrap().replicas;
+        assert_eq!(usize::try_from(told).unwrap(), replicas);
         assert_eq!(lab.platform().len(), replicas);
     }
 }
