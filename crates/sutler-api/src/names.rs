@@ -39,6 +39,8 @@ pub mod labels {
     pub const VM_SET: &str = "sutler.dev/vmset";
     /// The revision of the VMSet's template that a VirtualMachine was made from.
     pub const REVISION: &str = "sutler.dev/revision";
+    /// The UID of the VMSet that a kept revision of a template belongs to.
+    pub const VM_SET_UID: &str = "sutler.dev/vmset-uid";
     /// The VMTemplate that a VirtualMachine was made from.
     pub const TEMPLATE: &str = "sutler.dev/template";
     /// The Provider that an object is about.
@@ -65,6 +67,8 @@ pub mod annotations {
     pub const FIRST_REQUESTED_AT: &str = "sutler.dev/first-requested-at";
     /// When creation was last asked of the provider.
     pub const CREATE_REQUESTED_AT: &str = "sutler.dev/create-requested-at";
+    /// Where a placement policy put the machine, as JSON; decided with the token.
+    pub const PLACED: &str = "sutler.dev/placed";
     /// `true` stops all changes to an object until it is removed.
     pub const PAUSED: &str = "sutler.dev/paused";
     /// A time; the machine is restarted once when it changes.
@@ -133,6 +137,8 @@ pub mod finalizers {
     pub const VM_SNAPSHOT: &str = "snapshot.infra.virtrigaud.io/finalizer";
     /// On a VMClone.
     pub const VM_CLONE: &str = "clone.infra.virtrigaud.io/finalizer";
+    /// On a VMSet, until its machines are gone.
+    pub const VM_SET: &str = "vmset.infra.virtrigaud.io/finalizer";
     /// On a VMMigration.
     pub const VM_MIGRATION: &str = "vmmigration.infra.virtrigaud.io/finalizer";
     /// On a NodeGroup.
@@ -217,6 +223,14 @@ pub mod reasons {
     pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
     /// Changes are held back on request.
     pub const PAUSED: &str = "Paused";
+    /// No place is left that a placement policy allows; the message names the rule.
+    pub const PLACEMENT_NOT_MET: &str = "PlacementNotMet";
+    /// A set makes machines or takes some away.
+    pub const SCALING: &str = "Scaling";
+    /// A set replaces its machines.
+    pub const UPDATING: &str = "Updating";
+    /// A machine of a set cannot have its name.
+    pub const NAME_TAKEN: &str = "NameTaken";
     /// A machine is being made.
     pub const PROVISIONING: &str = "Provisioning";
     /// A machine is being changed.

@@ -88,6 +88,8 @@ pub struct Context {
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outside: Outside,
+    pub(crate) sets: crate::sets::Shared,
+    pub(crate) placement: crate::placement::Shared,
     /// Which control plane this is: several may share a platform.
     pub(crate) installation: String,
     pub(crate) fleet: Fleet,

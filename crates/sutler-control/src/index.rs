@@ -27,6 +27,8 @@ pub(crate) enum Reference {
     Snapshot(Key),
     /// A VirtualMachine that it is to be a copy of.
     Source(Key),
+    /// A VMPlacementPolicy.
+    Policy(Key),
     /// A Secret.
     Secret(Key),
     /// A machine on a Provider.
@@ -156,7 +158,10 @@ impl Index {
         for reference in references {
             if !matches!(
                 **reference,
-                Reference::Class(_) | Reference::Image(_) | Reference::Network(_)
+                Reference::Class(_)
+                    | Reference::Image(_)
+                    | Reference::Network(_)
+                    | Reference::Policy(_)
             ) {
                 continue;
             }
@@ -265,6 +270,8 @@ fn references(vm: &VirtualMachine) -> BTreeSet<Reference> {
     ]);
     found.extend(vm.spec.class_ref.as_ref().map(|class| Reference::Class(of(class))));
     found.extend(vm.spec.image_ref.as_ref().map(|image| Reference::Image(of(image))));
+    let policy = vm.spec.placement_ref.as_ref();
+    found.extend(policy.map(|policy| Reference::Policy(Key::new(&own, &policy.name))));
     let networks = vm.spec.networks.iter().filter_map(|nic| nic.network_ref.as_ref());
     found.extend(networks.map(|network| Reference::Network(of(network))));
     if let Some(data) = &vm.spec.user_data {

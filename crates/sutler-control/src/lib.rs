@@ -20,11 +20,13 @@ pub mod metrics;
 mod networks;
 mod operations;
 pub mod orphans;
+mod placement;
 pub mod plan;
 mod providers;
 mod recent;
 pub mod rules;
 mod run;
+mod sets;
 mod snapshots;
 mod unserved;
 

@@ -49,6 +49,8 @@ pub struct Desired {
     pub copy: Option<Copy>,
     /// The snapshot that it is to go back to, and has not.
     pub revert: Option<Revert>,
+    /// Where a placement policy puts it, as it is written down with the intent.
+    pub placed: Option<String>,
     /// A word that changes when anything here does.
     pub digest: String,
 }

@@ -44,15 +44,24 @@ pub enum Rule {
     RetentionOnlyOwn,
     /// 2: one request for a copy is one machine.
     OneCopyOfARequest,
+    /// A set has at most as many machines as it may, however old its view of them is.
+    SetNeverOvershoots,
+    /// An update of a set leaves at least as many machines available as it must.
+    UpdateKeepsFloor,
+    /// What a placement policy keeps apart stays apart.
+    AntiAffinityHolds,
 }
 
 impl Rule {
     /// Those that break what tables of the smaller planners check.
-    pub const IN_TABLES: [Self; 4] = [
+    pub const IN_TABLES: [Self; 7] = [
         Self::SnapshotIntentFirst,
         Self::LookBeforeSnapshot,
         Self::RetentionOnlyOwn,
         Self::OneCopyOfARequest,
+        Self::SetNeverOvershoots,
+        Self::UpdateKeepsFloor,
+        Self::AntiAffinityHolds,
     ];
 
     /// Those that break what the simulation checks.

@@ -32,9 +32,9 @@ use crate::{
     events::Recorder,
     images,
     index::Reference,
-    machine, networks, operations, providers,
+    machine, networks, operations, placement, providers,
     recent::Recent,
-    snapshots, unserved,
+    sets, snapshots, unserved,
 };
 
 /// Of how many objects it is remembered when their status was last written.
@@ -62,6 +62,10 @@ pub async fn run(
     let (clone_store, clones_writer) = reflector::store();
     let (wake_snapshots, woken_snapshots) = mpsc::unbounded_channel();
     let (wake_clones, woken_clones) = mpsc::unbounded_channel();
+    let (sets, sets_writer) = reflector::store();
+    let (policies, policies_writer) = reflector::store();
+    let (wake_policies, woken_policies) = mpsc::unbounded_channel();
+    let (wake_sets, woken_sets) = mpsc::unbounded_channel();
     let (wake_machines, woken_machines) = mpsc::unbounded_channel();
     let (wake_providers, woken_providers) = mpsc::unbounded_channel();
     let (wake_classes, woken_classes) = mpsc::unbounded_channel();
@@ -74,6 +78,8 @@ pub async fn run(
         client: client.clone(),
         settings,
         outside,
+        sets: sets::Shared::new(sets, wake_sets),
+        placement: placement::Shared::new(policies, wake_policies),
         installation,
         fleet: Default::default(),
         machines,
@@ -122,6 +128,10 @@ pub async fn run(
         context.images.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
         context.networks.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
         context.snapshots.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
+        {
+            let policies = context.placement.store();
+            async move { policies.wait_until_ready().await.is_ok() }.boxed()
+        },
     ]);
     let machines = async {
         if !known.await.into_iter().all(|known| known) {
@@ -195,11 +205,29 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            plain_events(&context, sets_writer),
+            context.sets.store(),
+            woken_sets,
+            sets::reconcile,
+            sets::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
             clone_events(&context, clones_writer),
             context.clones.clone(),
             woken_clones,
             clones::reconcile,
             clones::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
+            used_events(&context, policies_writer, Reference::Policy, generation),
+            context.placement.store(),
+            woken_policies,
+            placement::reconcile,
+            placement::error_policy,
         )
         .boxed(),
         unserved::run(&context).boxed(),

@@ -13,7 +13,7 @@ use kube::{
 use serde_json::{Value, json};
 use sutler_api::{
     autoscaler::{AutoscalerConfig, NodeGroup, VPSieNode},
-    infra::{VMMigration, VMPlacementPolicy, VMSet},
+    infra::VMMigration,
     names::{MANAGER, condition_types, reasons},
     sutler::{Agent, Application, PendingAdoption, VMTemplate},
 };
@@ -40,9 +40,7 @@ fn kind<K: Resource<DynamicType = ()>>(update_times: bool) -> Kind {
 
 fn kinds() -> Vec<Kind> {
     vec![
-        kind::<VMSet>(false),
         kind::<VMMigration>(false),
-        kind::<VMPlacementPolicy>(false),
         kind::<VMTemplate>(false),
         kind::<Application>(false),
         kind::<PendingAdoption>(false),
@@ -167,7 +165,7 @@ mod tests {
 
     fn object(generation: i64, conditions: Value) -> DynamicObject {
         serde_json::from_value(json!({
-            "apiVersion": "x/v1", "kind": "VMSet",
+            "apiVersion": "x/v1", "kind": "VMMigration",
             "metadata": { "name": "a", "namespace": "ns", "generation": generation },
             "spec": {}, "status": { "conditions": conditions },
         }))
@@ -176,13 +174,13 @@ mod tests {
 
     #[test]
     fn it_is_said_once_per_generation_and_nothing_else_is_lost() {
-        let kind = kind::<VMSet>(false);
+        let kind = kind::<VMMigration>(false);
         let now = Timestamp::from_second(7).unwrap();
         let other = json!({ "type": "Other", "status": "True" });
         let first = status(&kind, &object(1, json!([other])), now).unwrap();
         assert_eq!(first["conditions"][0], other);
         assert_eq!(first["conditions"][1]["reason"], "NotYetServed");
-        assert!(first["conditions"][1]["message"].as_str().unwrap().contains("VMSet"));
+        assert!(first["conditions"][1]["message"].as_str().unwrap().contains("VMMigration"));
         let told = object(1, first["conditions"].clone());
         assert_eq!(status(&kind, &told, now), None);
         let later = Timestamp::from_second(9).unwrap();
@@ -199,9 +197,9 @@ mod tests {
         let read: sutler_api::autoscaler::NodeGroupStatus =
             serde_json::from_value(of(kind::<NodeGroup>(true))).unwrap();
         assert!(read.conditions[0].last_update_time.is_some());
-        let read: sutler_api::infra::VMSetStatus =
-            serde_json::from_value(of(kind::<VMSet>(false))).unwrap();
+        let read: sutler_api::infra::VMMigrationStatus =
+            serde_json::from_value(of(kind::<VMMigration>(false))).unwrap();
         assert_eq!(read.conditions[0].observed_generation, Some(3));
-        assert_eq!(kinds().len(), 10);
+        assert_eq!(kinds().len(), 8);
     }
 }

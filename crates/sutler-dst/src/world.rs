@@ -63,6 +63,8 @@ fn crds() -> Vec<Value> {
             "Operation",
             "VMSnapshot",
             "VMClone",
+            "VMSet",
+            "VMPlacementPolicy",
         ];
         sutler_api::crds()
             .iter()

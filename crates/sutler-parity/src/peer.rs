@@ -40,7 +40,7 @@ pub struct Options {
     /// CRDs to apply beside the toy ones, as YAML documents.
     pub crds: Vec<String>,
     /// Whether to run the garbage collector and the controllers of namespaces, disruption budgets,
-    /// aggregated roles and the protection of claims.
+    /// aggregated roles, the protection of claims and autoscalers.
     pub controllers: bool,
 }
 
@@ -311,7 +311,8 @@ server=$!
 controllers=
 while read -r _; do
   "$bin/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false --secure-port 0 \
-    --controllers garbage-collector-controller,namespace-controller,disruption-controller,clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller \
+    --controllers garbage-collector-controller,namespace-controller,disruption-controller,clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller,horizontal-pod-autoscaler-controller \
+    --horizontal-pod-autoscaler-sync-period 1s \
     </dev/null >controllers.log 2>&1 &
   controllers=$!
 done

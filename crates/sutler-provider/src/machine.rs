@@ -217,6 +217,30 @@ pub struct Host {
     pub memory_mib: u64,
     /// Memory in MiB that is given out.
     pub memory_mib_used: u64,
+    /// Disk space in GiB in all, where the platform tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_gib: Option<u64>,
+    /// Disk space in GiB that is given out.
+    #[serde(default)]
+    pub disk_gib_used: u64,
+    /// The compute cluster that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// The zone that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// The region that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Datastores that its machines can be on; none where the platform does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub datastores: Vec<String>,
+    /// Labels that somebody gave it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What its hardware offers, such as `tpm`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
 
 /// The answer to a list.

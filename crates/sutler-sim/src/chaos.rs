@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use rand::{Rng as _, rngs::StdRng};
-use sutler_provider::{Error, Event, Machine, MachineId, Power, Result, Token};
+use sutler_provider::{Error, Event, Machine, MachineId, Placement, Power, Result, Token};
 use tokio::time::Instant;
 
 use crate::{
@@ -266,7 +266,7 @@ fn appear(txn: &mut Txn<'_>, foreign: Foreign) -> Result<MachineId> {
     };
     let number = txn.number();
     let mut machine = Machine::new(id.clone(), foreign.name, foreign.power);
-    machine.host = Some(hosts::place(txn, None, SIZE.0, SIZE.1)?);
+    machine.host = Some(hosts::place(txn, &Placement::default(), SIZE.0, SIZE.1)?);
     (machine.cpu, machine.memory_mib) = (Some(SIZE.0), Some(SIZE.1));
     machine.created_at = Some(txn.now);
     (machine.token, machine.installation) = foreign.token.unzip();

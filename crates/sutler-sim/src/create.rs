@@ -151,7 +151,7 @@ fn size(request: &CreateRequest, otherwise: (u32, u64)) -> (u32, u64) {
 
 /// A machine with all but its disks.
 fn draft(txn: &mut Txn<'_>, request: &CreateRequest, cpu: u32, memory_mib: u64) -> Result<Row> {
-    let host = hosts::place(txn, request.placement.host.as_deref(), cpu, memory_mib)?;
+    let host = hosts::place(txn, &request.placement, cpu, memory_mib)?;
     let id = txn.new_id();
     let number = txn.number();
     let mut machine = Machine::new(id, request.name.clone(), Power::Off);

@@ -1,6 +1,6 @@
 //! Hosts: who runs a machine, and what is left.
 
-use sutler_provider::{Error, ErrorKind, Host, Result};
+use sutler_provider::{Error, ErrorKind, Host, Placement, Result};
 
 use crate::{
     settings::{HostSettings, Settings},
@@ -8,28 +8,27 @@ use crate::{
     txn::Txn,
 };
 
-/// The host for a machine of this size: the one that is named, or the one with most left.
+/// The host for a machine of this size: the one that is named, or the one with most left where the
+/// machine is to be.
 pub(crate) fn place(
     txn: &Txn<'_>,
-    named: Option<&str>,
+    placement: &Placement,
     cpu: u32,
     memory_mib: u64,
 ) -> Result<String> {
     fits_somewhere(txn.settings, cpu, memory_mib)?;
     within_quota(txn, 1, i64::from(cpu), signed(memory_mib))?;
-    let hosts = &txn.settings.hosts;
+    let hosts = there(&txn.settings.hosts, placement)?;
+    let named = placement.host.as_deref();
     let host = match named {
         Some(name) => {
-            let host = hosts.iter().find(|host| host.name == name).ok_or_else(|| {
-                Error::invalid("spec.placement.host", format!("there is no host {name:?}"))
-            })?;
             if txn.offline.contains(name) {
                 return Err(Error::unavailable(format!("host {name:?} does not answer")));
             }
-            has_room(txn.state, host, cpu, memory_mib).then_some(host)
+            hosts.into_iter().find(|host| has_room(txn.state, host, cpu, memory_mib))
         }
         None => hosts
-            .iter()
+            .into_iter()
             .filter(|host| !txn.offline.contains(&host.name))
             .filter(|host| has_room(txn.state, host, cpu, memory_mib))
             .min_by_key(|host| (load(txn.state, host), &host.name)),
@@ -38,6 +37,30 @@ pub(crate) fn place(
         let place = named.map_or_else(|| "no host".to_owned(), |name| format!("host {name:?} not"));
         exhausted(format!("{place} has {cpu} CPUs and {memory_mib} MiB left"))
     })
+}
+
+/// The hosts that a placement leaves. What names a place that is nowhere never works.
+fn there<'a>(hosts: &'a [HostSettings], placement: &Placement) -> Result<Vec<&'a HostSettings>> {
+    let mut left: Vec<&HostSettings> = hosts.iter().collect();
+    let mut keep = |field: &str, wanted: &Option<String>, is: fn(&HostSettings, &str) -> bool| {
+        let Some(wanted) = wanted else { return Ok(()) };
+        left.retain(|host| is(host, wanted));
+        match left.is_empty() {
+            true => Err(Error::invalid(
+                format!("spec.placement.{field}"),
+                format!("there is no {field} {wanted:?}, or none together with the rest"),
+            )),
+            false => Ok(()),
+        }
+    };
+    keep("region", &placement.region, |host, wanted| host.region.as_deref() == Some(wanted))?;
+    keep("zone", &placement.zone, |host, wanted| host.zone.as_deref() == Some(wanted))?;
+    keep("cluster", &placement.cluster, |host, wanted| host.cluster.as_deref() == Some(wanted))?;
+    keep("datastore", &placement.datastore, |host, wanted| {
+        host.datastores.iter().any(|store| store == wanted)
+    })?;
+    keep("host", &placement.host, |host, wanted| host.name == wanted)?;
+    Ok(left)
 }
 
 /// Whether a machine can change its size where it is.
@@ -79,6 +102,14 @@ pub(crate) fn show(
             cpu_used: u32::try_from(used.cpu).unwrap_or(u32::MAX),
             memory_mib: host.memory_mib,
             memory_mib_used: used.memory_mib,
+            disk_gib: None,
+            disk_gib_used: 0,
+            cluster: host.cluster.clone(),
+            zone: host.zone.clone(),
+            region: host.region.clone(),
+            datastores: host.datastores.clone(),
+            labels: host.labels.clone(),
+            features: host.features.clone(),
         }
     };
     settings.hosts.iter().map(show).collect()

@@ -1,6 +1,9 @@
 //! What kind of platform is simulated.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -194,12 +197,34 @@ pub struct HostSettings {
     pub cpu: u32,
     /// Memory in MiB that it can give out.
     pub memory_mib: u64,
+    /// The compute cluster that it is part of.
+    pub cluster: Option<String>,
+    /// The zone that it is in.
+    pub zone: Option<String>,
+    /// The region that it is in.
+    pub region: Option<String>,
+    /// Datastores that its machines can be on.
+    pub datastores: Vec<String>,
+    /// Labels that it has.
+    pub labels: BTreeMap<String, String>,
+    /// What its hardware offers.
+    pub features: Vec<String>,
 }
 
 impl Default for HostSettings {
     /// One that is never full in practice.
     fn default() -> Self {
-        Self { name: "sim-1".to_owned(), cpu: 1 << 20, memory_mib: 1 << 32 }
+        Self {
+            name: "sim-1".to_owned(),
+            cpu: 1 << 20,
+            memory_mib: 1 << 32,
+            cluster: None,
+            zone: None,
+            region: None,
+            datastores: Vec::new(),
+            labels: BTreeMap::new(),
+            features: Vec::new(),
+        }
     }
 }
 

@@ -32,6 +32,8 @@ mod kill;
 mod lab;
 #[path = "machines/life.rs"]
 mod life;
+#[path = "machines/placement.rs"]
+mod placement;
 #[path = "machines/platform.rs"]
 mod platform;
 #[path = "machines/refused.rs"]
@@ -40,5 +42,7 @@ mod refused;
 mod removal;
 #[path = "machines/server.rs"]
 mod server;
+#[path = "machines/sets.rs"]
+mod sets;
 #[path = "machines/snapshots.rs"]
 mod snapshots;

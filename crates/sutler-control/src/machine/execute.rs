@@ -170,10 +170,11 @@ impl Work<'_> {
         request.owner.token = token.clone();
         if broken(Rule::IntentBeforeAction) {
             self.send(request, desired.digest.clone(), now);
-            let _ = self.intend(&token, now, &desired.request.name).await?;
+            let _ = self.intend(&token, now, &desired.request.name, &desired.placed).await?;
             return Ok(Done::Nothing);
         }
-        let fresh = match self.intend(&token, now, &desired.request.name).await? {
+        let intent = self.intend(&token, now, &desired.request.name, &desired.placed);
+        let fresh = match intent.await? {
             Some(fresh) => fresh,
             None => return Ok(Done::Void),
         };
@@ -239,6 +240,7 @@ impl Work<'_> {
         token: &Token,
         now: Timestamp,
         name: &str,
+        placed: &Option<String>,
     ) -> Result<Option<Arc<VirtualMachine>>, Error> {
         let mut finalizers = self.vm.finalizers().to_vec();
         if !self.record.finalizer {
@@ -251,6 +253,7 @@ impl Work<'_> {
             annotations::FIRST_REQUESTED_AT: first.to_string(),
             annotations::CREATE_REQUESTED_AT: now.to_string(),
             annotations::PLATFORM_NAME: name,
+            annotations::PLACED: placed,
         });
         self.write(json!({ "metadata": { "finalizers": finalizers, "annotations": notes } })).await
     }
@@ -260,7 +263,8 @@ impl Work<'_> {
         let name = name.or_else(|| self.desired.map(|desired| desired.request.name.clone()));
         let token = Token::new(&self.record.uid, incarnation);
         let now = self.context.clock.now();
-        let written = self.intend(&token, now, &name.unwrap_or_default()).await?;
+        let placed = self.vm.annotations().get(annotations::PLACED).cloned();
+        let written = self.intend(&token, now, &name.unwrap_or_default(), &placed).await?;
         Ok(written.map_or(Done::Void, Done::Wrote))
     }
 

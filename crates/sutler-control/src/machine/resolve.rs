@@ -21,6 +21,7 @@ use super::{copy, guest_data, image};
 use crate::{
     context::Context,
     fleet::{Key, State},
+    placement::Wish,
     plan::{Blocker, Copy, Desired, Record, WantedPower},
 };
 
@@ -32,7 +33,7 @@ const GIB: u64 = 1 << 30;
 
 /// What the record's machine should be like.
 pub(crate) async fn resolve(
-    context: &Context,
+    context: &Arc<Context>,
     vm: &VirtualMachine,
     record: &Record,
     provider: &State,
@@ -84,6 +85,14 @@ pub(crate) async fn resolve(
     };
     let revert = copy::revert(context, vm, record)?;
     let hostname = copy::hostname(vm);
+    let disks: Vec<Disk> = vm.spec.disks.iter().map(disk).collect();
+    let wish = Wish {
+        base: placement(&vm.spec, provider),
+        class: class.as_ref(),
+        disks: &disks,
+        nics: &nics,
+    };
+    let (placement, placed) = crate::placement::of(context, vm, record, capabilities, wish)?;
     let request = CreateRequest {
         owner: Owner {
             token: record.token().cloned().unwrap_or_else(|| Token::new(&record.uid, 1)),
@@ -96,11 +105,11 @@ pub(crate) async fn resolve(
         class,
         image,
         nics,
-        disks: vm.spec.disks.iter().map(disk).collect(),
+        disks,
         user_data: guest.user_data,
         ignition: guest.ignition,
         meta_data: guest.meta_data,
-        placement: placement(&vm.spec, provider),
+        placement,
         tags: vm.spec.tags.clone(),
         power_on: !matches!(vm.spec.power_state, Some(PowerState::Off | PowerState::OffGraceful)),
         managed_node,
@@ -118,6 +127,7 @@ pub(crate) async fn resolve(
         pre_stop: lifecycle.pre_stop.is_some(),
         copy,
         revert,
+        placed: placed.and_then(|placed| serde_json::to_string(&placed).ok()),
         digest,
     })
 }
@@ -149,8 +159,6 @@ pub(super) fn invalid(field: &str, message: &str) -> Blocker {
 fn unserved(spec: &VirtualMachineSpec) -> Result<(), Blocker> {
     let field = if spec.template_ref.is_some() {
         "spec.templateRef"
-    } else if spec.placement_ref.is_some() {
-        "spec.placementRef"
     } else {
         return Ok(());
     };

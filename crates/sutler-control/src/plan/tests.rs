@@ -246,6 +246,7 @@ fn desired() -> Desired {
         pre_stop: false,
         copy: None,
         revert: None,
+        placed: None,
         digest: "d".to_owned(),
     }
 }

@@ -144,6 +144,7 @@ pub(super) fn operation_events(
 fn index(context: &Context, vm: &VirtualMachine) {
     let changed = lock(&context.index).put(vm);
     tell_users_changed(context, changed);
+    context.sets.put(vm);
     wake_operations(context, "VirtualMachine", &key_of(vm));
     wake_dependants(context, &key_of(vm), &snapshots::useful(vm));
 }
@@ -154,10 +155,18 @@ fn drop_machine(context: &Context, key: &Key, uid: Option<String>) {
         let known = index.uid_of(key).map(str::to_owned);
         (index.remove(key), known)
     };
-    if let Some(uid) = uid.or(known) {
-        lock(&context.slots).remove(&uid);
+    let uid = uid.or(known);
+    if let Some(uid) = &uid {
+        lock(&context.slots).remove(uid);
+    }
+    // What waits for a place may have this one now.
+    for reference in &changed {
+        if let Reference::Provider(provider) = reference {
+            context.wake_all(&context.placement.release(uid.as_deref(), provider));
+        }
     }
     tell_users_changed(context, changed);
+    context.sets.remove(key);
     wake_operations(context, "VirtualMachine", key);
     wake_dependants(context, key, "");
 }
@@ -288,6 +297,7 @@ fn tell_users_changed(context: &Context, changed: Vec<Reference>) {
             Reference::Network(key) => {
                 let _ = context.wakes.networks.send(reference_to(&key));
             }
+            Reference::Policy(key) => context.placement.wake(&key),
             Reference::Provider(key) => {
                 let provider = Context::cached(&context.providers, &key);
                 if provider.is_some_and(|p| p.metadata.deletion_timestamp.is_some()) {

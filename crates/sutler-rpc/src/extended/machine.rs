@@ -251,15 +251,75 @@ impl From<pb::Template> for Template {
 
 impl From<Host> for pb::Host {
     fn from(host: Host) -> Self {
-        let Host { name, online, cpu, cpu_used, memory_mib, memory_mib_used } = host;
-        Self { name, online, cpu, cpu_used, memory_mib, memory_mib_used }
+        let Host {
+            name,
+            online,
+            cpu,
+            cpu_used,
+            memory_mib,
+            memory_mib_used,
+            disk_gib,
+            disk_gib_used,
+            cluster,
+            zone,
+            region,
+            datastores,
+            labels,
+            features,
+        } = host;
+        Self {
+            name,
+            online,
+            cpu,
+            cpu_used,
+            memory_mib,
+            memory_mib_used,
+            disk_gib,
+            disk_gib_used,
+            cluster,
+            zone,
+            region,
+            datastores,
+            labels,
+            features,
+        }
     }
 }
 
 impl From<pb::Host> for Host {
     fn from(host: pb::Host) -> Self {
-        let pb::Host { name, online, cpu, cpu_used, memory_mib, memory_mib_used } = host;
-        Self { name, online, cpu, cpu_used, memory_mib, memory_mib_used }
+        let pb::Host {
+            name,
+            online,
+            cpu,
+            cpu_used,
+            memory_mib,
+            memory_mib_used,
+            disk_gib,
+            disk_gib_used,
+            cluster,
+            zone,
+            region,
+            datastores,
+            labels,
+            features,
+        } = host;
+        Self {
+            name,
+            online,
+            cpu,
+            cpu_used,
+            memory_mib,
+            memory_mib_used,
+            disk_gib,
+            disk_gib_used,
+            cluster,
+            zone,
+            region,
+            datastores,
+            labels,
+            features,
+        }
     }
 }
 

@@ -145,7 +145,12 @@ async fn outlandish_numbers_are_borne() {
 
 #[tokio::test(start_paused = true)]
 async fn what_fails_half_way_leaves_nothing() {
-    let host = crate::HostSettings { name: "a".to_owned(), cpu: 2, memory_mib: 4096 };
+    let host = crate::HostSettings {
+        name: "a".to_owned(),
+        cpu: 2,
+        memory_mib: 4096,
+        ..crate::HostSettings::default()
+    };
     let settings = Settings { ids: Ids::Reused, hosts: vec![host], ..Settings::default() };
     let sim = super::sim(settings);
     make(&sim, "web").await;

@@ -56,12 +56,22 @@ async fn each_machine_has_addresses_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn what_no_hypervisor_takes_is_refused_by_field() {
     let hosts = vec![
-        HostSettings { name: "a".to_owned(), cpu: 8, memory_mib: 4096 },
-        HostSettings { name: "b".to_owned(), cpu: 4, memory_mib: 8192 },
+        HostSettings {
+            name: "a".to_owned(),
+            cpu: 8,
+            memory_mib: 4096,
+            ..crate::HostSettings::default()
+        },
+        HostSettings {
+            name: "b".to_owned(),
+            cpu: 4,
+            memory_mib: 8192,
+            ..crate::HostSettings::default()
+        },
     ];
     let sim = sim(Settings { hosts, name_limit: 10, ..Settings::default() });
     type Spoil = fn(&mut CreateRequest);
-    let cases: [(&str, Spoil); 15] = [
+    let cases: [(&str, Spoil); 18] = [
         ("spec.resources.cpu", |r| r.class.as_mut().unwrap().cpu = 0),
         ("spec.resources.cpu", |r| r.class.as_mut().unwrap().cpu = 9),
         ("spec.resources.memoryMiB", |r| r.class.as_mut().unwrap().memory_mib = 0),
@@ -73,6 +83,9 @@ async fn what_no_hypervisor_takes_is_refused_by_field() {
         ("metadata.name", |r| r.name = "web..x".to_owned()),
         ("metadata.name", |r| r.name = "webwebwebwe".to_owned()),
         ("spec.placement.host", |r| r.placement.host = Some("nowhere".to_owned())),
+        ("spec.placement.zone", |r| r.placement.zone = Some("nowhere".to_owned())),
+        ("spec.placement.cluster", |r| r.placement.cluster = Some("nowhere".to_owned())),
+        ("spec.placement.datastore", |r| r.placement.datastore = Some("nowhere".to_owned())),
         ("spec.disks[data].sizeGiB", |r| r.disks[0].size_gib = 0),
         ("spec.disks", |r| r.disks[0].name = "root".to_owned()),
         ("spec.networks", |r| r.nics = vec![Nic::default()]),
@@ -93,7 +106,12 @@ async fn what_no_hypervisor_takes_is_refused_by_field() {
 
 #[tokio::test(start_paused = true)]
 async fn machines_go_to_the_emptiest_host_or_the_named_one_until_all_are_full() {
-    let host = |name: &str, cpu| HostSettings { name: name.to_owned(), cpu, memory_mib: 1 << 20 };
+    let host = |name: &str, cpu| HostSettings {
+        name: name.to_owned(),
+        cpu,
+        memory_mib: 1 << 20,
+        ..crate::HostSettings::default()
+    };
     let sim = sim(Settings { hosts: vec![host("a", 4), host("b", 8)], ..Settings::default() });
     let mut there = request("m0");
     there.placement.host = Some("b".to_owned());
@@ -111,6 +129,35 @@ async fn machines_go_to_the_emptiest_host_or_the_named_one_until_all_are_full() 
     let on_a = sim.machines().into_iter().find(|m| m.machine.host.as_deref() == Some("a")).unwrap();
     delete(&sim, &on_a.machine.id, &on_a.machine.name).await.unwrap();
     sim.create(full).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_go_where_they_are_to_be() {
+    let host = |name: &str, zone: &str, store: &str| HostSettings {
+        name: name.to_owned(),
+        zone: Some(zone.to_owned()),
+        cluster: Some(format!("cluster-{zone}")),
+        datastores: vec![store.to_owned()],
+        ..HostSettings::default()
+    };
+    let hosts = vec![host("a1", "a", "x"), host("b1", "b", "x"), host("b2", "b", "y")];
+    let sim = sim(Settings { hosts, ..Settings::default() });
+    type Wish = fn(&mut sutler_provider::Placement);
+    let cases: [(&str, Wish, &str); 3] = [
+        ("m1", |p| p.zone = Some("b".to_owned()), "b1"),
+        ("m2", |p| p.cluster = Some("cluster-b".to_owned()), "b2"),
+        ("m3", |p| p.datastore = Some("y".to_owned()), "b2"),
+    ];
+    for (name, wish, place) in cases {
+        let mut there = request(name);
+        wish(&mut there.placement);
+        let id = sim.create(there).await.unwrap().id.unwrap();
+        assert_eq!(shown(&sim, &id).await.host.as_deref(), Some(place), "{name}");
+    }
+    let mut torn = request("m4");
+    torn.placement.zone = Some("a".to_owned());
+    torn.placement.host = Some("b1".to_owned());
+    assert_eq!(kind(sim.create(torn).await), ErrorKind::Invalid);
 }
 
 #[tokio::test(start_paused = true)]

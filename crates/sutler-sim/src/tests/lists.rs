@@ -72,7 +72,12 @@ async fn a_list_that_lacks_machines_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_does_not_answer_hides_its_machines() {
-    let host = |name: &str| HostSettings { name: name.to_owned(), cpu: 64, memory_mib: 1 << 20 };
+    let host = |name: &str| HostSettings {
+        name: name.to_owned(),
+        cpu: 64,
+        memory_mib: 1 << 20,
+        ..crate::HostSettings::default()
+    };
     let sim = sim(Settings { hosts: vec![host("a"), host("b")], ..Settings::default() });
     let (first, second) = (make(&sim, "m1").await, make(&sim, "m2").await);
     sim.set_host_online("a", false);

@@ -157,7 +157,12 @@ async fn a_machine_becomes_what_is_desired() {
 #[tokio::test(start_paused = true)]
 async fn disks_do_not_shrink_and_what_is_too_large_is_refused() {
     let sim = sim(Settings {
-        hosts: vec![crate::HostSettings { name: "a".to_owned(), cpu: 4, memory_mib: 9000 }],
+        hosts: vec![crate::HostSettings {
+            name: "a".to_owned(),
+            cpu: 4,
+            memory_mib: 9000,
+            ..crate::HostSettings::default()
+        }],
         ..Settings::default()
     });
     let id = make(&sim, "web").await;

@@ -64,16 +64,24 @@ fn the_page_on_snapshots_and_copies_works() {
 }
 
 #[test]
+fn sets_and_placement_work() {
+    session("docs/sets-and-placement.md");
+}
+
+#[test]
 fn no_document_is_left_out() {
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut docs: Vec<String> = docs.filter(|name| name.ends_with(".md")).collect();
     docs.sort();
-    assert_eq!(
-        docs,
-        ["machines.md", "operating.md", "provider-sim.md", "snapshots-and-clones.md"],
-        "add a test for each"
-    );
+    let tested = [
+        "machines.md",
+        "operating.md",
+        "provider-sim.md",
+        "sets-and-placement.md",
+        "snapshots-and-clones.md",
+    ];
+    assert_eq!(docs, tested, "add a test for each");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::conditions;
 use crate::infra::VirtualMachinePhase;
+use crate::progress::Waiting;
 use crate::strings::string_enum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -46,6 +47,14 @@ pub struct VMSetStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub vm_status: Vec<SetMember>,
+    /// Machines that are being replaced: written before any of them is removed, and kept until the
+    /// one in its place is available.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub replacing: Vec<ReplacedMember>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
     /// Ready and the staged conditions behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
@@ -53,6 +62,18 @@ pub struct VMSetStatus {
     /// The generation that this status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// A machine that is being replaced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacedMember {
+    /// The machine.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The UID of the record that goes.
+    #[schemars(length(max = 128))]
+    pub uid: String,
 }
 
 /// How far the replacement of machines has come.
