@@ -69,6 +69,8 @@ pub mod annotations {
     pub const CREATE_REQUESTED_AT: &str = "sutler.dev/create-requested-at";
     /// Where a placement policy put the machine, as JSON; decided with the token.
     pub const PLACED: &str = "sutler.dev/placed";
+    /// When a machine was last asked to go back to a snapshot. Written before the provider is called.
+    pub const REVERT_REQUESTED_AT: &str = "sutler.dev/revert-requested-at";
     /// `true` stops all changes to an object until it is removed.
     pub const PAUSED: &str = "sutler.dev/paused";
     /// A time; the machine is restarted once when it changes.

@@ -87,6 +87,10 @@ pub(crate) async fn reconcile(
             slot.memory.id_since = Some(now);
         }
         slot.memory.is_of(record.token().map(|token| token.incarnation));
+        if desired.as_ref().is_ok_and(|desired| desired.revert.is_none()) {
+            // Should it be wanted again, that is another time.
+            slot.memory.accepted.remove("revert");
+        }
         slot.memory.clone()
     });
     let decide = |platform: Result<Platform<'_>, &Blocker>| {

@@ -40,6 +40,8 @@ pub enum Rule {
     SnapshotIntentFirst,
     /// 2: a snapshot whose outcome is not known is looked for before it is asked for again.
     LookBeforeSnapshot,
+    /// 2: a machine is not put back again while an earlier request to do so may have an effect.
+    OneRevertAtATime,
     /// 5: a schedule's retention deletes the oldest of its own snapshots and nothing else.
     RetentionOnlyOwn,
     /// 2: one request for a copy is one machine.
@@ -53,19 +55,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Those that break what tables of the smaller planners check.
-    pub const IN_TABLES: [Self; 7] = [
-        Self::SnapshotIntentFirst,
-        Self::LookBeforeSnapshot,
-        Self::RetentionOnlyOwn,
-        Self::OneCopyOfARequest,
-        Self::SetNeverOvershoots,
-        Self::UpdateKeepsFloor,
-        Self::AntiAffinityHolds,
-    ];
-
-    /// Those that break what the simulation checks.
-    pub const ALL: [Self; 15] = [
+    /// All of them, each of which the simulation notices when it is broken.
+    pub const ALL: [Self; 23] = [
         Self::IntentBeforeAction,
         Self::LookBeforeCreate,
         Self::SettleWindow,
@@ -81,6 +72,14 @@ impl Rule {
         Self::FactsStay,
         Self::StaleReadsAreNotTrusted,
         Self::ExtrasAreReaped,
+        Self::SnapshotIntentFirst,
+        Self::LookBeforeSnapshot,
+        Self::OneRevertAtATime,
+        Self::RetentionOnlyOwn,
+        Self::OneCopyOfARequest,
+        Self::SetNeverOvershoots,
+        Self::UpdateKeepsFloor,
+        Self::AntiAffinityHolds,
     ];
 }
 

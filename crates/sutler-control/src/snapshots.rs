@@ -42,6 +42,12 @@ const RESYNC: Duration = Duration::from_secs(1800);
 /// The pause after a write that came too late: what is there now is known by then.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// The pause after something was found that no cache shows yet.
+const SEEN_LATE: Duration = Duration::from_secs(1);
+
+/// The pause after a delete, which shows by itself: only one that was lost is repeated.
+const DELETED: Duration = Duration::from_secs(10);
+
 /// What this process knows of all snapshots, by their UIDs.
 #[derive(Default)]
 pub(crate) struct Desk(BTreeMap<String, Entry>);
@@ -214,13 +220,19 @@ async fn look(work: &Work) -> Result<Next, Error> {
     let record = read(snapshot, intent);
     let site = home::find(&work.context, snapshot, record.intent.as_ref());
     if site.record_gone
+        && let Some(intent) = &record.intent
+        && home::is_there(&work.context, snapshot, intent).await?
+    {
+        return Ok(Next::Later(Action::requeue(SEEN_LATE)));
+    }
+    if site.record_gone
         && record.intent.is_some()
         && !record.deleting
         && retain::goes_with_its_machine(snapshot)
     {
         let message = "its VirtualMachine is gone, and the snapshot with it";
         retain::delete(work, reasons::DELETING, message).await?;
-        return Ok(Next::Later(Action::requeue(AGAIN)));
+        return Ok(Next::Later(Action::requeue(DELETED)));
     }
     let wish = wanted(work, &site.home);
     let now = work.context.clock.now();
@@ -254,7 +266,7 @@ async fn look(work: &Work) -> Result<Next, Error> {
     if kept.as_ref().is_some_and(|kept| kept.over) {
         let message = "its time and its grace period are over";
         retain::delete(work, reasons::EXPIRED, message).await?;
-        return Ok(Next::Later(Action::requeue(AGAIN)));
+        return Ok(Next::Later(Action::requeue(DELETED)));
     }
     let at = wake.into_iter().chain(kept.and_then(|kept| kept.next)).min();
     let pause = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());

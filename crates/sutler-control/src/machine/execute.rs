@@ -85,7 +85,7 @@ pub(super) async fn execute(
         Step::Task(task) => work.task(task),
         Step::Power(id, step) => work.power(id, *step),
         Step::Restart(id, request) => return work.restart(id, request, report).await,
-        Step::Revert(id, revert) => work.revert(id, revert),
+        Step::Revert(id, revert) => return work.revert(id, revert).await,
         Step::Reverted(name) => return work.reverted(name, report).await,
         Step::Reconfigure(id, difference) => work.reconfigure(id, difference),
         Step::PostStart(id) => work.hook(id, hooks::Moment::PostStart),
@@ -373,16 +373,25 @@ impl Work<'_> {
         self.change("power", format!("{step:?}"), async move { gate.power(request, None).await });
     }
 
-    fn revert(&self, id: &MachineId, revert: &Revert) {
+    async fn revert(&self, id: &MachineId, revert: &Revert) -> Result<Done, Error> {
+        let now = self.context.clock.now();
+        // Written down first, over what was planned on: a view that is behind puts nothing back that
+        // was put back already, and who comes after a crash knows how long this one may take.
+        let note = json!({ annotations::REVERT_REQUESTED_AT: now.to_string() });
+        let body = json!({ "metadata": { "annotations": note } });
+        let Some(fresh) = self.write(body).await? else { return Ok(Done::Void) };
         let gate = self.connection.gate.clone();
         let (id, proof, snapshot) = (id.clone(), self.proof(None), revert.snapshot.clone());
         let digest = snapshot.0.clone();
-        // What is to be done after a start is done after this one too.
-        self.context.slot(&self.record.uid, |slot| slot.memory.post_started = false);
-        let not_after = self.context.clock.now().saturating_add(SEND_WINDOW);
-        let not_after = not_after.unwrap_or(Timestamp::MAX);
+        self.context.slot(&self.record.uid, |slot| {
+            slot.memory.revert_requested_at = Some(now);
+            // What is to be done after a start is done after this one too.
+            slot.memory.post_started = false;
+        });
+        let not_after = now.saturating_add(SEND_WINDOW).unwrap_or(Timestamp::MAX);
         let call = async move { gate.snapshot_revert(&id, &proof, &snapshot, not_after).await };
         self.change("revert", digest, call);
+        Ok(Done::Wrote(fresh))
     }
 
     /// Writes down that the machine went back. Until then it is put back again after a crash.

@@ -38,6 +38,8 @@ pub struct Memory {
     pub post_started: bool,
     /// When the guest was asked to shut down.
     pub shutdown_since: Option<Timestamp>,
+    /// When this process last asked for the machine to go back to a snapshot.
+    pub revert_requested_at: Option<Timestamp>,
 }
 
 /// A create that was sent, or was about to be.

@@ -7,7 +7,7 @@ use sutler_api::{
     infra::{PowerState, VirtualMachinePhase as Phase},
     names::reasons,
 };
-use sutler_provider::{Power, Seen};
+use sutler_provider::{ErrorKind, Power, Seen};
 
 use super::{
     DeleteWhy, Desired, Inputs, Outcome, Plan, Platform, PowerStep, Report, Step, WantedPower,
@@ -249,8 +249,28 @@ fn revert(
             None if seen.as_of <= accepted.at => observe(inputs, platform, id, accepted.at, report),
             None => Plan { step: Step::Reverted(wanted.name.clone()), report },
         }),
-        None => Some(Plan { step: Step::Revert(id.clone(), wanted.clone()), report }),
+        None => match revert_open_until(inputs, platform) {
+            Some(end) if inputs.now <= end => {
+                Some(Plan { step: Step::Wait(end), report: report.until(end) })
+            }
+            Some(end) if seen.as_of <= end => Some(observe(inputs, platform, id, end, report)),
+            _ => Some(Plan { step: Step::Revert(id.clone(), wanted.clone()), report }),
+        },
     }
+}
+
+/// Until when a request to go back may still have an effect of which nobody knows. Were another one
+/// sent and answered meanwhile, the first could undo what happened after it.
+fn revert_open_until(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Option<Timestamp> {
+    let asked = inputs.record.revert_requested_at?;
+    let ours = inputs.memory.revert_requested_at == Some(asked);
+    let failed = inputs.memory.failures.get("revert").map(|failure| failure.error.kind());
+    let known =
+        failed.is_some_and(|kind| !matches!(kind, ErrorKind::Indeterminate | ErrorKind::Internal));
+    if ours && known || broken(Rule::OneRevertAtATime) {
+        return None;
+    }
+    Some(settled_at(asked, platform.capabilities))
 }
 
 enum Change {

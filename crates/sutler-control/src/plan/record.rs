@@ -61,6 +61,8 @@ pub struct Record {
     pub nics: Vec<String>,
     /// A restart that is asked for and was not met.
     pub restart: Option<String>,
+    /// When the machine was last asked to go back to a snapshot.
+    pub revert_requested_at: Option<Timestamp>,
     /// The platform's task that was last written down.
     pub task: Option<TaskId>,
 }
@@ -123,6 +125,7 @@ impl Record {
                 .or_else(|| status.and_then(|status| status.platform_name.clone())),
             task: of_machine.and_then(|status| status.last_task_ref.clone()).map(TaskId),
             restart: restart.filter(|wanted| Some(wanted) != met.as_ref()),
+            revert_requested_at: read_time(vm, annotations::REVERT_REQUESTED_AT)?,
             intent,
         })
     }
@@ -142,15 +145,18 @@ fn read_intent(vm: &VirtualMachine) -> Result<Option<Intent>, String> {
     if Some(&token.uid) != vm.uid().as_ref() {
         return Ok(None);
     }
-    let time = |key: &str| match notes.get(key) {
+    let Some(requested_at) = read_time(vm, annotations::CREATE_REQUESTED_AT)? else {
+        return Err(format!("annotation {} is missing", annotations::CREATE_REQUESTED_AT));
+    };
+    let first = read_time(vm, annotations::FIRST_REQUESTED_AT)?;
+    Ok(Some(Intent { token, first_requested_at: first.unwrap_or(requested_at), requested_at }))
+}
+
+fn read_time(vm: &VirtualMachine, key: &str) -> Result<Option<Timestamp>, String> {
+    match vm.annotations().get(key) {
         None => Ok(None),
         Some(text) => {
             text.parse().map(Some).map_err(|_| format!("annotation {key}: {text:?} is no time"))
         }
-    };
-    let Some(requested_at) = time(annotations::CREATE_REQUESTED_AT)? else {
-        return Err(format!("annotation {} is missing", annotations::CREATE_REQUESTED_AT));
-    };
-    let first = time(annotations::FIRST_REQUESTED_AT)?;
-    Ok(Some(Intent { token, first_requested_at: first.unwrap_or(requested_at), requested_at }))
+    }
 }

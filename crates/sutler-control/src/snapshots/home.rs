@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube::ResourceExt as _;
+use kube::{Api, ResourceExt as _};
 use sutler_api::{
     infra::{VMSnapshot, VirtualMachine},
     names::reasons,
 };
-use sutler_provider::{Owner, Proof};
+use sutler_provider::{Owner, Proof, Token};
 
 use super::plan::{Home, Intent};
 use crate::{
@@ -67,6 +67,24 @@ pub(crate) fn find(context: &Context, snapshot: &VMSnapshot, intent: Option<&Int
     Site { home, record_gone: false, reach }
 }
 
+/// Whether a machine is a later one of its record than the one that a snapshot was asked of.
+fn is_later(token: Option<&Token>, asked: &Token) -> bool {
+    token.is_some_and(|token| token.uid != asked.uid || token.incarnation > asked.incarnation)
+}
+
+/// Whether the record of a snapshot's machine is there although no cache shows it: one that is behind
+/// may not know it yet.
+pub(crate) async fn is_there(
+    context: &Context,
+    snapshot: &VMSnapshot,
+    intent: &Intent,
+) -> Result<bool, kube::Error> {
+    let own = snapshot.namespace().unwrap_or_default();
+    let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &own);
+    let found = api.get_opt(&snapshot.spec.vm_ref.name).await?;
+    Ok(found.is_some_and(|vm| vm.uid().as_ref() == Some(&intent.token.uid)))
+}
+
 fn of(context: &Context, vm: &VirtualMachine, intent: Option<&Intent>) -> (Home, Option<Reach>) {
     let waits = |reason: &str, message: String| {
         let blocker =
@@ -79,14 +97,18 @@ fn of(context: &Context, vm: &VirtualMachine, intent: Option<&Intent>) -> (Home,
         Err(why) => return waits(reasons::UNREADABLE, format!("VirtualMachine {name}: {why}")),
     };
     let (Some(token), Some(id)) = (record.token().cloned(), record.id.clone()) else {
-        let made_anew = intent.is_some_and(|intent| record.token() != Some(&intent.token));
+        let made_anew = intent.is_some_and(|intent| is_later(record.token(), &intent.token));
         return match made_anew {
             true => (Home::Gone(format!("the machine of {name} was made anew")), None),
             false => waits(reasons::WAITING, format!("the machine of {name} is not there yet")),
         };
     };
-    if intent.is_some_and(|intent| intent.token != token) {
-        return (Home::Gone(format!("the machine of {name} was made anew")), None);
+    if let Some(intent) = intent.filter(|intent| intent.token != token) {
+        return match is_later(Some(&token), &intent.token) {
+            true => (Home::Gone(format!("the machine of {name} was made anew")), None),
+            // Another process was first, and the record as it is now is seen soon.
+            false => waits(reasons::WAITING, format!("VirtualMachine {name} is seen late")),
+        };
     }
     if record.deleting {
         return waits(reasons::DELETING, format!("VirtualMachine {name} is being deleted"));
@@ -106,6 +128,14 @@ fn of(context: &Context, vm: &VirtualMachine, intent: Option<&Intent>) -> (Home,
         return waits(reasons::PROVIDER_NOT_READY, message);
     };
     let seen = connection.inventory.read(|view| view.get(&id).cloned());
+    // A machine that is known to be absent has no snapshots any more.
+    let absent = connection.inventory.read(|view| view.absent_as_of(&id));
+    if seen.is_none() && absent.is_some_and(|at| intent.is_none_or(|i| at > i.requested_at)) {
+        return match intent {
+            Some(_) => (Home::Gone(format!("machine {id} of {name} is not there")), None),
+            None => waits(reasons::WAITING, format!("machine {id} of {name} is not there")),
+        };
+    }
     let ours = seen
         .as_ref()
         .is_none_or(|seen| !capabilities.token || seen.machine.token.as_ref() == Some(&token));

@@ -67,12 +67,16 @@ pub(super) async fn write(
     stalled: bool,
 ) -> Result<Option<Duration>, Error> {
     let Some(patch) = status_difference(old, &new) else { return Ok(None) };
-    let matters = old.phase != new.phase
-        || old.snapshot_id != new.snapshot_id
+    // What is needed after a crash does not wait.
+    let facts = old.snapshot_id != new.snapshot_id
         || old.last_schedule_time != new.last_schedule_time
-        || old.observed_generation != new.observed_generation
-        || new.task_ref != old.task_ref;
-    let pause = if matters { Duration::ZERO } else { PROGRESS };
+        || old.task_ref != new.task_ref;
+    let turns = old.phase != new.phase || old.observed_generation != new.observed_generation;
+    let pause = match (facts, turns) {
+        (true, _) => Duration::ZERO,
+        (false, true) => SPACING,
+        (false, false) => PROGRESS,
+    };
     if let Some(wait) = work.context.too_soon(&work.uid, pause) {
         return Ok(Some(wait));
     }

@@ -150,7 +150,7 @@ impl Lab {
         kind: &str,
         name: &str,
         what: &str,
-        done: fn(&Value) -> bool,
+        done: impl Fn(&Value) -> bool,
     ) -> Option<Value> {
         let api = self.api(version, kind);
         let condition = move |object: Option<&DynamicObject>| {

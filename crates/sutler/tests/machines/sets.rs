@@ -32,6 +32,12 @@ impl Lab {
         self.until_of(INFRA, "VMSet", name, what, done).await.unwrap_or_default()
     }
 
+    /// Waits until a machine is there under a name that another one had.
+    async fn made_anew(&self, name: &str, lost: &Value) {
+        let anew = |vm: &Value| is_ready(vm) && vm["metadata"]["uid"] != *lost;
+        self.until_of(INFRA, "VirtualMachine", name, "made anew", anew).await;
+    }
+
     /// The records of a set, by name.
     async fn members(&self, set: &str) -> Vec<Value> {
         let ours = ListParams::default().labels(&format!("app={set}"));
@@ -64,9 +70,8 @@ async fn a_set_makes_its_machines_and_lets_them_go(lab: Lab) {
     // One that somebody deletes comes back under its name.
     let lost = lab.members("web").await[1]["metadata"]["uid"].clone();
     lab.delete("web-1").await;
-    lab.set_is("web", "short of one", |set| !is_ready(set)).await;
+    lab.made_anew("web-1", &lost).await;
     lab.set_is("web", "ready again", is_ready).await;
-    assert_ne!(lab.members("web").await[1]["metadata"]["uid"], lost);
 
     lab.api(INFRA, "VMSet").delete("web", &DeleteParams::default()).await.unwrap();
     lab.set_is("web", "gone", Value::is_null).await;
@@ -147,6 +152,34 @@ async fn a_failing_update_stops_at_its_floor(lab: Lab) {
     assert_eq!(lab.platform().len(), 5);
 }
 
+/// A hundred machines on a platform where making one often fails: at no time are fewer available than
+/// must be, nor more there than may be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_update_of_a_hundred_keeps_its_floor_while_machines_fail() {
+    crate::lab::run(crate::server::Form::Embedded, |lab| async move {
+        lab.furnish(json!({"faults": {"refuse": 0.05, "errorAfter": 0.05, "taskFails": 0.05}}))
+            .await;
+        let rolling =
+            json!({"maxUnavailable": "10%", "maxSurge": "5%", "podManagementPolicy": "Parallel"});
+        lab.create(set("web", 100, rolling)).await;
+        lab.set_is("web", "ready", is_ready).await;
+        let tags = json!({"spec": {"template": {"spec": {"tags": ["v2"]}}}});
+        lab.patch_of("VMSet", "web", tags).await.unwrap();
+        lab.set_is("web", "updated", |set| {
+            let status = &set["status"];
+            let available = status["availableReplicas"].as_i64().unwrap_or(0);
+            let all = status["replicas"].as_i64().unwrap_or(0);
+            assert!(available >= 90 && all <= 105, "{available} of {all}: {status:#}");
+            is_ready(set) && status["updatedReplicas"] == 100
+        })
+        .await;
+        let members = lab.members("web").await;
+        assert!(members.len() == 100 && members.iter().all(|vm| vm["spec"]["tags"][0] == "v2"));
+        assert_eq!(lab.platform().len(), 100);
+    })
+    .await;
+}
+
 async fn below_the_partition_machines_stay_as_they_are(lab: Lab) {
     lab.furnish(json!({})).await;
     let rolling = json!({"maxUnavailable": 2, "maxSurge": 0, "partition": 2,
@@ -159,8 +192,9 @@ async fn below_the_partition_machines_stay_as_they_are(lab: Lab) {
     lab.set_is("web", "half updated", |set| is_ready(set) && set["status"]["updatedReplicas"] == 2)
         .await;
     // One that is lost below it is made from the old template again.
+    let lost = lab.members("web").await[0]["metadata"]["uid"].clone();
     lab.delete("web-0").await;
-    lab.set_is("web", "short of one", |set| !is_ready(set)).await;
+    lab.made_anew("web-0", &lost).await;
     lab.set_is("web", "ready again", is_ready).await;
     let members = lab.members("web").await;
     let revision = |vm: &Value| vm["metadata"]["labels"]["sutler.dev/revision"].clone();

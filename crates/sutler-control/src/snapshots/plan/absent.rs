@@ -1,5 +1,7 @@
 //! What is done for a snapshot that is on its way out. Only what is on record is needed for that.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use sutler_api::{infra::SnapshotPhase as Phase, names::reasons};
 use sutler_provider::SnapshotId;
@@ -8,6 +10,9 @@ use super::{
     Here, Home, Inputs, Intent, Outcome, Plan, Report, Step, blocked, held, later, look, poll,
     settled,
 };
+
+/// The pause between two looks at a machine that its platform does not finish with.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
     let record = inputs.record;
@@ -80,14 +85,31 @@ fn gone(
 ) -> Plan {
     let since = match (&inputs.record.id, &inputs.memory.deleted, attempt) {
         (_, Some(accepted), _) => accepted.at,
-        (Some(_), None, _) => Timestamp::MIN,
+        // A look from before it was taken does not show it either.
+        (Some(_), None, _) => settled(intent, here),
         (None, None, Some(Outcome::Refused)) => intent.requested_at,
         (None, None, Some(Outcome::Failed(at))) => *at,
         (None, None, _) => settled(intent, here),
     };
     let busy = here.seen.is_some_and(|seen| seen.machine.busy);
-    if as_of > since && !(busy && inputs.record.id.is_none()) {
+    let busy = busy && inputs.record.id.is_none();
+    if as_of > since && !busy {
         return forget("it is gone");
+    }
+    if as_of > later(since, here.capabilities.deadlines.make) {
+        // What the platform is at may be what was asked for: only a person can tell.
+        let message = format!(
+            "the platform does not finish with machine {}, and the snapshot may be what it is at: \
+             look at it there, or set the annotation sutler.dev/forget",
+            here.id
+        );
+        let report =
+            Report { stalled: true, reason: reasons::FAILED.to_owned(), ..deleting(message) };
+        let at = later(inputs.now, LOOK_AGAIN);
+        return match inputs.now < later(as_of, LOOK_AGAIN) {
+            true => Plan { step: Step::Wait(at), report: report.until(at) },
+            false => look(inputs, here, report),
+        };
     }
     let report = deleting("a snapshot that was asked for may still show: it is waited for");
     look(inputs, here, report)

@@ -81,7 +81,10 @@ fn first(inputs: &Inputs<'_>, here: &Here<'_>, wish: &Wish) -> Plan {
 fn asked(inputs: &Inputs<'_>, here: &Here<'_>, intent: &Intent) -> Plan {
     let record = inputs.record;
     let attempt = inputs.memory.attempt_of(intent.requested_at);
-    if let Some(Outcome::Accepted { task: Some(task), .. }) = attempt {
+    // What another process saw and wrote down is not taken back.
+    if record.id.is_none()
+        && let Some(Outcome::Accepted { task: Some(task), .. }) = attempt
+    {
         return poll(inputs, task, creating("the snapshot is being taken"));
     }
     if let Some(found) = here.find(intent, record.id.as_ref()) {
@@ -97,6 +100,10 @@ fn asked(inputs: &Inputs<'_>, here: &Here<'_>, intent: &Intent) -> Plan {
         };
         return look(inputs, here, report);
     };
+    if record.id.is_some() && as_of <= settled(intent, here) {
+        // A look from before it was taken does not show it.
+        return look(inputs, here, taken());
+    }
     if record.id.is_some() {
         let message = format!(
             "the snapshot {} is no longer on machine {}: somebody deleted it there",
