@@ -16,6 +16,10 @@ use sutler_store::{Body, Trusted, auth::User};
 
 use crate::{process::Fuse, world::World};
 
+/// Kinds of which the invariants want to know.
+const JUDGED: [&str; 6] =
+    ["/virtualmachines", "/providers", "/vmimages", "/vmsnapshots", "/vmclones", "/vmsets"];
+
 /// How an API call goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trouble {
@@ -93,9 +97,8 @@ impl tower::Service<Request<kube::client::Body>> for FaultyApi {
             let watch = query.contains("watch=");
             let line = format!("{} {}", request.method(), request.uri().path());
             let judged = request.method() != http::Method::GET
-                && ["/virtualmachines", "/providers", "/vmimages"]
-                    .iter()
-                    .any(|kind| request.uri().path().contains(kind));
+                && JUDGED.iter().any(|kind| request.uri().path().contains(kind));
+            let delete = request.method() == http::Method::DELETE;
             let trouble = if watch { Trouble::None } else { api.trouble() };
             api.fuse.burn("before", &line).await;
             let answer = match trouble {
@@ -117,6 +120,9 @@ impl tower::Service<Request<kube::client::Body>> for FaultyApi {
                 let (parts, body) = response.into_parts();
                 let bytes = collect(body).await;
                 if let Ok(object) = serde_json::from_slice(&bytes) {
+                    if delete {
+                        api.world.deleted(api.name != "user", &object);
+                    }
                     api.world.written(object);
                 }
                 response = Response::from_parts(parts, Body::whole(bytes));

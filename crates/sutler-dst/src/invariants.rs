@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use sutler_api::{
     conditions,
@@ -15,7 +16,7 @@ use sutler_provider::{Accepted, ErrorKind, Result, Token, UniqueBy};
 use sutler_sim::{Cause, Happened, Sim, Truth};
 use tokio::time::Instant;
 
-use crate::{hooks::Hooks, images::Images};
+use crate::{copies::Copies, hooks::Hooks, images::Images, sets::Sets, snapshots::Snapshots};
 
 /// What has been seen so far, and what was wrong with it.
 #[derive(Default)]
@@ -32,6 +33,12 @@ pub struct Judge {
     pub images: Images,
     /// Which guests were told of their start and stop.
     pub hooks: Hooks,
+    /// What snapshots are on record and where.
+    pub snapshots: Snapshots,
+    /// What copies are on record.
+    pub copies: Copies,
+    /// What sets are on record.
+    pub sets: Sets,
     creates: Vec<Create>,
     lists: BTreeMap<(String, String), Instant>,
     judged: BTreeMap<String, usize>,
@@ -232,6 +239,8 @@ impl Judge {
                 }
             }
         }
+        let apart = self.sets.judge_places(sim);
+        self.insist(apart);
         // Never two at any instant, where the platform can see to that.
         if sim.settings().unique_by != UniqueBy::None {
             let mut count: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -280,6 +289,10 @@ impl Judge {
         }
         let told = self.hooks.judge_written(new);
         self.insist(told);
+        let copied = self.copies.judge_record(new, &self.records);
+        self.insist(copied);
+        let counted = self.sets.judge_record(new, &self.records);
+        self.insist(counted);
         // Rule 11: last known facts stay.
         if before.incarnation == status.incarnation
             && before.id == status.id
@@ -373,12 +386,18 @@ impl Judge {
                 }
                 continue;
             }
-            if !may_rest(&ready.reason) && !self.images.excuses(&ready.reason) {
+            if !may_rest(&ready) && !self.images.excuses(&ready.reason) {
                 self.wrong(format!("{name} has not settled: {} {}", ready.reason, ready.message));
             }
         }
-        let judged = self.images.judge_end(sims, self.records.values());
-        self.insist(judged);
+        for judged in [
+            self.images.judge_end(sims, self.records.values()),
+            self.snapshots.judge_end(sims),
+            self.copies.judge_end(&self.records),
+            self.sets.judge_end(&self.records),
+        ] {
+            self.insist(judged);
+        }
         for (platform, sim) in sims {
             for truth in sim.machines() {
                 let Some(owner) = self.owner(platform, &truth) else { continue };
@@ -398,7 +417,7 @@ impl Judge {
             let ready = conditions::find(&status.conditions, condition_types::READY);
             match ready {
                 _ if vm.metadata.deletion_timestamp.is_some() => Some(vm.name_any()),
-                Some(ready) if ready.status == "True" || may_rest(&ready.reason) => None,
+                Some(ready) if ready.status == "True" || may_rest(ready) => None,
                 Some(ready) if self.images.excuses(&ready.reason) => None,
                 _ => Some(vm.name_any()),
             }
@@ -414,10 +433,17 @@ impl Judge {
     }
 }
 
-/// Reasons with which a record may wait for a person for ever.
-fn may_rest(reason: &str) -> bool {
+/// Whether a record may wait for a person for ever.
+fn may_rest(ready: &Condition) -> bool {
+    // Somebody has to make the snapshot or the machine that it names.
+    let named = ["spec.snapshot.revertToRef", "spec.cloneFrom"]
+        .iter()
+        .any(|field| ready.message.starts_with(field));
+    if named && matches!(ready.reason.as_str(), "ReferenceNotFound" | "Waiting") {
+        return true;
+    }
     matches!(
-        reason,
+        ready.reason.as_str(),
         "DiscoveryTimeout"
             | "OwnershipLost"
             | "Invalid"

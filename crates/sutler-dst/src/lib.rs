@@ -7,6 +7,7 @@
 //! [`invariants`] are checked with every step. The same seed gives the same log, byte for byte.
 
 pub mod api;
+pub mod copies;
 pub mod entropy;
 pub mod fork;
 pub mod hooks;
@@ -17,6 +18,8 @@ pub mod log;
 pub mod platform;
 pub mod process;
 pub mod scenario;
+pub mod sets;
+pub mod snapshots;
 pub mod users;
 pub mod world;
 

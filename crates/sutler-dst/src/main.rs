@@ -21,6 +21,9 @@ struct Args {
     /// Break this rule, and say which seed notices first
     #[arg(long)]
     broken: Option<String>,
+    /// Only seeds that are about this
+    #[arg(long)]
+    theme: Option<String>,
     /// Seeds that run at the same time
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
     threads: usize,
@@ -65,7 +68,11 @@ fn main() -> ExitCode {
             next = end;
         }
         while farm.has_room() && next < end {
-            farm.begin(next, Scenario::of(next), broken, false);
+            let scenario = Scenario::of(next);
+            let meant = |theme: &String| format!("{:?}", scenario.theme) == *theme;
+            if args.theme.as_ref().is_none_or(meant) {
+                farm.begin(next, scenario, broken, false);
+            }
             next += 1;
         }
         let Some(outcome) = farm.take() else { continue };

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sutler_control::fleet::{Connector, Target};
 use sutler_provider::{
-    Accepted, Capabilities, CreateRequest, DeleteRequest, Error, EventStream, GuestCommand,
-    GuestOutput, Listing, Machine, MachineId, Owner, PowerOp, PowerRequest, PrepareRequest,
-    Prepared, Proof, Provider, ReconfigureRequest, Result, Started, TaskId, TaskState,
+    Accepted, Capabilities, CloneRequest, CreateRequest, DeleteRequest, Error, EventStream,
+    GuestCommand, GuestOutput, Host, Listing, Machine, MachineId, Owner, PowerOp, PowerRequest,
+    PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result, SnapshotId,
+    SnapshotRequest, Snapshotted, Started, TaskId, TaskState, Token,
 };
 
 use crate::{images::NAME, process::Fuse, world::World};
@@ -95,20 +96,84 @@ impl Provider for Watched {
 
     async fn create(&self, request: CreateRequest) -> Result<Accepted> {
         let token = request.owner.token.clone();
-        let what = format!("{} create {} {token}", self.platform, request.name);
+        let host = request.placement.host.clone().unwrap_or_default();
+        let what = format!("{} create {} {token} {host}", self.platform, request.name);
+        self.make(what, &token, self.sim().create(request)).await
+    }
+
+    async fn clone_machine(&self, request: CloneRequest) -> Result<Accepted> {
+        let token = request.target.owner.token.clone();
+        let what = format!("{} copy {} {token}", self.platform, request.source);
+        self.make(what, &token, self.sim().clone_machine(request)).await
+    }
+
+    async fn snapshot_create(&self, request: SnapshotRequest) -> Result<Snapshotted> {
+        let what = format!("{} snapshot {} {}", self.platform, request.id, request.name);
         self.fuse.burn("before", &what).await;
         self.world.log.line(&self.process, format_args!("{what} is sent"));
-        let number = self.world.create_sent(&self.platform, &token);
-        let result = self.sim().create(request).await;
-        self.world.judge(|judge| judge.create_answered(number, &result));
-        let said = match &result {
-            Ok(accepted) => format!("{accepted:?}"),
-            Err(error) => format!("{}: {}", error.kind(), error.message()),
+        let number = self.world.judge(|judge| {
+            let sent = judge.snapshots.take_sent(&request, self.sim());
+            let number = sent.as_ref().ok().copied();
+            judge.insist(sent.map(|_| ()));
+            number
+        });
+        let call = async {
+            let result = self.sim().snapshot_create(request).await;
+            self.world.judge(|judge| {
+                if let Some(number) = number {
+                    judge.snapshots.take_answered(number, &result);
+                }
+            });
+            result
         };
-        self.world.log.line(&self.process, format_args!("{what} -> {said}"));
-        self.world.check();
-        self.fuse.burn("after", &what).await;
-        result
+        self.through(what, call).await
+    }
+
+    async fn snapshot_delete(
+        &self,
+        id: &MachineId,
+        proof: &Proof,
+        snapshot: &SnapshotId,
+    ) -> Result<Started> {
+        let what = format!("{} delete snapshot {snapshot} of {id}", self.platform);
+        self.world.judge(|judge| {
+            let judged = judge.snapshots.delete_sent(id, snapshot, self.sim());
+            judge.insist(judged);
+        });
+        self.through(what, self.sim().snapshot_delete(id, proof, snapshot)).await
+    }
+
+    async fn snapshot_revert(
+        &self,
+        id: &MachineId,
+        proof: &Proof,
+        snapshot: &SnapshotId,
+    ) -> Result<Started> {
+        let what = format!("{} revert {id} to {snapshot}", self.platform);
+        self.fuse.burn("before", &what).await;
+        self.world.log.line(&self.process, format_args!("{what} is sent"));
+        let uid = &proof.owner.token.uid;
+        let number = self.world.judge(|judge| {
+            let vm = judge.records.get(uid).cloned()?;
+            let sent = judge.snapshots.revert_sent(&vm, snapshot, self.sim());
+            let number = sent.as_ref().ok().copied();
+            judge.insist(sent.map(|_| ()));
+            number
+        });
+        let call = async {
+            let result = self.sim().snapshot_revert(id, proof, snapshot).await;
+            self.world.judge(|judge| {
+                if let Some(number) = number {
+                    judge.snapshots.revert_answered(uid, number, &result);
+                }
+            });
+            result
+        };
+        self.through(what, call).await
+    }
+
+    async fn hosts(&self) -> Result<Vec<Host>> {
+        self.through(format!("{} hosts", self.platform), self.sim().hosts()).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<Started> {
@@ -205,6 +270,28 @@ impl Provider for Watched {
 }
 
 impl Watched {
+    /// A request that makes a machine, by itself or as a copy of another.
+    async fn make(
+        &self,
+        what: String,
+        token: &Token,
+        call: impl Future<Output = Result<Accepted>>,
+    ) -> Result<Accepted> {
+        self.fuse.burn("before", &what).await;
+        self.world.log.line(&self.process, format_args!("{what} is sent"));
+        let number = self.world.create_sent(&self.platform, token);
+        let result = call.await;
+        self.world.judge(|judge| judge.create_answered(number, &result));
+        let said = match &result {
+            Ok(accepted) => format!("{accepted:?}"),
+            Err(error) => format!("{}: {}", error.kind(), error.message()),
+        };
+        self.world.log.line(&self.process, format_args!("{what} -> {said}"));
+        self.world.check();
+        self.fuse.burn("after", &what).await;
+        result
+    }
+
     /// A machine is about to be stopped: its guest was told, where that is wanted.
     fn judge_stop(&self, id: &MachineId, proof: &Proof) {
         let reader = (self.process.clone(), self.life);

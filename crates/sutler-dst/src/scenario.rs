@@ -6,6 +6,8 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use sutler_provider::UniqueBy;
 use sutler_sim::{Chances, Feature, Ids, OutageChance, Settings, WorkTimes};
 
+use crate::{sets, snapshots};
+
 /// What a seed is about. Some faults show only where many things come together, which chance alone
 /// brings about too rarely: they have seeds of their own among all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,17 +22,33 @@ pub enum Theme {
     Images,
     /// Every guest is to be told of its start and its stop.
     Hooks,
+    /// Snapshots are taken, by people and by schedules, gone back to and deleted.
+    Snapshots,
+    /// Machines, snapshots and images are copied.
+    Copies,
+    /// A set is scaled and updated, and its machines may have to be on hosts of their own.
+    Sets,
 }
 
 impl Theme {
     fn of(seed: u64) -> Self {
-        match seed % 16 {
-            6 => Self::Hanging,
-            8 => Self::Names,
-            11 => Self::Images,
-            14 => Self::Hooks,
+        match (seed % 16, seed % 48) {
+            (6, _) => Self::Hanging,
+            (8, _) => Self::Names,
+            (11, _) => Self::Images,
+            (14, _) => Self::Hooks,
+            (_, 5 | 18 | 35 | 45) => Self::Snapshots,
+            (_, 7 | 20 | 41 | 47) => Self::Copies,
+            (_, 15 | 26 | 42 | 44) => Self::Sets,
             _ => Self::Any,
         }
+    }
+}
+
+impl Theme {
+    /// Whether a run is about what hangs on machines.
+    pub fn needs_machines(self) -> bool {
+        matches!(self, Self::Snapshots | Self::Copies)
     }
 }
 
@@ -65,6 +83,8 @@ pub struct Scenario {
     pub outside: bool,
     /// Whether orphans are reaped.
     pub reap: bool,
+    /// Whether machines of a set have to be on hosts of their own.
+    pub placed: bool,
     /// A process ends exactly once, at this call, and users go through one machine's whole life.
     pub table: Option<u32>,
 }
@@ -81,6 +101,9 @@ impl Scenario {
             Theme::Names => any.names(rng),
             Theme::Images => any.images(rng),
             Theme::Hooks => any.hooks(),
+            Theme::Snapshots => any.snapshots(rng),
+            Theme::Copies => any.copies(rng),
+            Theme::Sets => any.sets(rng),
         }
     }
 
@@ -133,6 +156,51 @@ impl Scenario {
         // Nobody can be told of a stop that happens behind our back.
         let chances = Chances { late: 0.0, duplicate: 0.0, tamper: 0.0, ..self.chances };
         Self { theme: Theme::Hooks, chances, outside: false, ..self }
+    }
+
+    fn snapshots(mut self, rng: &mut StdRng) -> Self {
+        self.platform.work.snapshot = Duration::from_millis(rng.random_range(0..6_000));
+        // A platform that carries a request out a second time puts a machine back behind our back.
+        let chances = Chances { duplicate: 0.0, ..self.chances };
+        Self {
+            theme: Theme::Snapshots,
+            chances,
+            machines: 2,
+            on_main: 1.0,
+            user_pause: snapshots::pause(rng),
+            trouble: Duration::from_secs(rng.random_range(snapshots::LASTS)),
+            ..self
+        }
+    }
+
+    fn copies(mut self, rng: &mut StdRng) -> Self {
+        self.platform.work.snapshot = Duration::from_millis(rng.random_range(0..3_000));
+        self.platform.work.clone = Duration::from_millis(rng.random_range(0..8_000));
+        Self {
+            theme: Theme::Copies,
+            machines: 2,
+            on_main: 1.0,
+            user_pause: Duration::from_millis(rng.random_range(1_000..8_000)),
+            ..self
+        }
+    }
+
+    fn sets(mut self, rng: &mut StdRng) -> Self {
+        let placed = rng.random_bool(0.5);
+        if placed {
+            self.platform.hosts = sets::hosts();
+        }
+        Self {
+            theme: Theme::Sets,
+            placed,
+            machines: 1,
+            on_main: 0.0,
+            user_pause: Duration::from_millis(rng.random_range(4_000..20_000)),
+            trouble: Duration::from_secs(rng.random_range(60..240)),
+            // Places are decided by one process at a time.
+            overlap: self.overlap && !placed,
+            ..self
+        }
     }
 
     fn any(seed: u64) -> Self {
@@ -224,6 +292,7 @@ impl Scenario {
             overlap: rng.random_bool(0.3),
             outside: rng.random_bool(0.5),
             reap: true,
+            placed: false,
             table: None,
         }
     }
@@ -265,6 +334,7 @@ impl Scenario {
             overlap: false,
             outside: false,
             reap: false,
+            placed: false,
             table: Some(step),
         }
     }

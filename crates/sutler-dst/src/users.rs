@@ -12,9 +12,10 @@ use sutler_api::infra::{Provider, VMClass, VMImage, VirtualMachine};
 
 use crate::{
     api::{Dice, FaultyApi},
-    hooks, images,
+    copies, hooks, images,
     process::Fuse,
     scenario::Theme,
+    sets, snapshots,
     world::{MAIN, NEIGHBOUR, World},
 };
 use std::sync::Mutex;
@@ -60,6 +61,9 @@ pub async fn prepare(world: &Arc<World>, client: &Client) {
     )
     .await;
     create::<VMImage>(client, images::manifest("debian")).await;
+    if world.scenario.placed {
+        sets::prepare(client).await;
+    }
 }
 
 async fn create<K>(client: &Client, object: Value)
@@ -88,6 +92,17 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
             images::act(client, &mut rng).await;
         }
         let name = NAMES[rng.random_range(0..world.scenario.machines)].to_owned();
+        match world.scenario.theme {
+            Theme::Snapshots if rng.random_bool(0.6) => {
+                snapshots::act(client, &name, &mut rng).await;
+            }
+            Theme::Copies if rng.random_bool(0.2) => {
+                snapshots::act(client, &name, &mut rng).await;
+            }
+            Theme::Copies if rng.random_bool(0.5) => copies::act(client, &name, &mut rng).await,
+            Theme::Sets => sets::act(client, world.scenario.placed, &mut rng).await,
+            _ => {}
+        }
         let there = api.get_opt(&name).await.ok().flatten();
         match there {
             None => {
@@ -101,6 +116,8 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
                 let _ = api.create(&PostParams::default(), &vm).await;
                 made += 1;
             }
+            // What hangs on a machine needs one that stays for a while.
+            Some(_) if world.scenario.theme.needs_machines() && rng.random_bool(0.7) => {}
             Some(vm) if made >= world.scenario.machines || rng.random_bool(0.3) => {
                 change(&api, &vm, &mut rng).await;
             }
@@ -110,6 +127,9 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
         let pause = Duration::from_millis(rng.random_range(0..mean * 2));
         if tokio::time::Instant::now() + pause >= end {
             tokio::time::sleep_until(end).await;
+            if world.scenario.theme.needs_machines() {
+                snapshots::finish(client).await;
+            }
             return;
         }
         tokio::time::sleep(pause).await;

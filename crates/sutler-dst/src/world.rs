@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use kube::api::ObjectMeta;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::Value;
-use sutler_api::infra::{Provider, VMImage, VirtualMachine};
+use sutler_api::infra::{Provider, VMClone, VMImage, VMSet, VMSnapshot, VirtualMachine};
 use sutler_kv::memory::Memory;
 use sutler_provider::{Power, Token};
 use sutler_sim::{Chances, Foreign, Settings, Sim, Tamper};
@@ -22,7 +23,7 @@ use crate::{
     invariants::Judge,
     log::Log,
     process::Process,
-    scenario::Scenario,
+    scenario::{Scenario, Theme},
     users,
 };
 
@@ -166,9 +167,7 @@ impl World {
         match object["kind"].as_str() {
             Some("VirtualMachine") => {
                 let Ok(vm) = serde_json::from_value::<VirtualMachine>(object) else { return };
-                let gone = vm.metadata.deletion_timestamp.is_some()
-                    && vm.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
-                self.judge(|judge| match gone {
+                self.judge(|judge| match is_gone(&vm.metadata) {
                     true => judge.record_gone(&vm, &self.sims),
                     false => judge.record_written(&vm),
                 });
@@ -182,27 +181,117 @@ impl World {
             }
             Some("VMImage") => {
                 let Ok(image) = serde_json::from_value::<VMImage>(object) else { return };
-                let gone = image.metadata.deletion_timestamp.is_some()
-                    && image.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
-                self.judge(|judge| match gone {
+                self.judge(|judge| match is_gone(&image.metadata) {
                     true => judge.image_gone(&image.metadata.uid.unwrap_or_default(), &self.sims),
                     false => judge.images.written(image),
                 });
             }
-            Some("Status") => {
-                let uid = object["details"]["uid"].as_str().unwrap_or_default().to_owned();
-                self.judge(|judge| {
-                    if judge.images.knows(&uid) {
-                        judge.image_gone(&uid, &self.sims);
-                    }
-                    if let Some(vm) = judge.records.get(&uid).cloned() {
-                        judge.record_gone(&vm, &self.sims);
-                    }
-                });
+            Some("VMSnapshot") => {
+                let Ok(snapshot) = serde_json::from_value::<VMSnapshot>(object) else { return };
+                match is_gone(&snapshot.metadata) {
+                    true => self.gone(&snapshot.metadata.uid.unwrap_or_default()),
+                    false => self.judge(|judge| {
+                        let judged = judge.snapshots.written(snapshot);
+                        judge.insist(judged);
+                    }),
+                }
             }
+            Some("VMClone") => {
+                let Ok(copy) = serde_json::from_value::<VMClone>(object) else { return };
+                match is_gone(&copy.metadata) {
+                    true => self.gone(&copy.metadata.uid.unwrap_or_default()),
+                    false => self.judge(|judge| judge.copies.written(copy)),
+                }
+            }
+            Some("VMSet") => {
+                let Ok(set) = serde_json::from_value::<VMSet>(object) else { return };
+                match is_gone(&set.metadata) {
+                    true => self.gone(&set.metadata.uid.unwrap_or_default()),
+                    false => self.judge(|judge| judge.sets.written(set)),
+                }
+            }
+            Some("Status") => self.gone(object["details"]["uid"].as_str().unwrap_or_default()),
             _ => {}
         }
     }
+
+    /// An object went off the books.
+    fn gone(&self, uid: &str) {
+        self.judge(|judge| {
+            if judge.images.knows(uid) {
+                judge.image_gone(uid, &self.sims);
+            }
+            if judge.snapshots.knows(uid) {
+                let judged = judge.snapshots.gone(uid, &judge.records, &self.sims);
+                judge.insist(judged);
+            }
+            judge.copies.gone(uid);
+            let judged = judge.sets.gone(uid, &judge.records);
+            judge.insist(judged);
+            if let Some(vm) = judge.records.get(uid).cloned() {
+                judge.record_gone(&vm, &self.sims);
+            }
+        });
+    }
+
+    /// An object is deleted: by whom makes a difference.
+    pub fn deleted(&self, by_us: bool, object: &Value) {
+        let status = object["kind"] == "Status";
+        let place = if status { &object["details"]["uid"] } else { &object["metadata"]["uid"] };
+        let uid = place.as_str().unwrap_or_default();
+        let scenario = &self.scenario;
+        let steady = scenario.watch_trouble == 0.0 && scenario.api_trouble == 0.0;
+        let behind = Duration::from_secs(if steady && !scenario.overlap { 60 } else { 600 });
+        self.judge(|judge| {
+            if !by_us {
+                judge.sets.deleted_by_others(uid);
+                return;
+            }
+            let judged = judge.snapshots.deleted_by_us(uid, &judge.records, &self.sims);
+            judge.insist(judged);
+            let again = |vm: &VirtualMachine| vm.metadata.deletion_timestamp.is_some();
+            if let Some(vm) = judge.records.get(uid).filter(|vm| !again(vm)) {
+                let judged = judge.sets.deleted_by_us(vm, &judge.records, behind);
+                judge.insist(judged);
+            }
+        });
+    }
+
+    /// Takes note of what the API server itself removed: nobody tells of that.
+    async fn refresh(&self, client: &kube::Client) {
+        let mut there = std::collections::BTreeSet::new();
+        there.extend(uids::<VirtualMachine>(client).await);
+        there.extend(uids::<VMSnapshot>(client).await);
+        there.extend(uids::<VMClone>(client).await);
+        there.extend(uids::<VMSet>(client).await);
+        let known = self.judge(|judge| {
+            let mut known: Vec<String> = judge.records.keys().cloned().collect();
+            known.extend(judge.snapshots.uids());
+            known.extend(judge.copies.uids());
+            known.extend(judge.sets.uids());
+            known
+        });
+        for uid in known.iter().filter(|uid| !there.contains(*uid)) {
+            self.gone(uid);
+        }
+    }
+}
+
+/// Whether nothing holds an object back any more that was deleted.
+fn is_gone(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+}
+
+async fn uids<K>(client: &kube::Client) -> Vec<String>
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api: kube::Api<K> = kube::Api::namespaced(client.clone(), "default");
+    let list = api.list(&Default::default()).await.expect("users can list");
+    list.items.into_iter().filter_map(|object| object.meta().uid.clone()).collect()
 }
 
 /// Lives through one run, and tells what was wrong and how long it took.
@@ -245,6 +334,9 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     let mut quiet = 0;
     while tokio::time::Instant::now() < deadline && quiet < 4 {
         tokio::time::sleep(Duration::from_secs(300)).await;
+        if world.scenario.theme != Theme::Any {
+            world.refresh(&client).await;
+        }
         world.check();
         let open = world.judge(|judge| {
             judge.violation.clone().or_else(|| judge.unsettled()).or_else(|| {

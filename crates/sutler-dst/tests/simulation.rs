@@ -18,6 +18,11 @@ const KEPT: &[(u64, &str)] = &[
     (301, "a claim stayed with a record that no longer had the machine"),
     (394, "a stale cache led to the same refused write again and again"),
     (804, "an ID was on record of a machine that never came to be"),
+    (47, "a snapshot was forgotten on a look from before it was taken"),
+    (179, "a snapshot that was ready was taken for lost on a look from before it was taken"),
+    (260, "a snapshot was deleted because a cache did not know its machine yet"),
+    (333, "a machine that its platform never finished with was looked at without end"),
+    (383, "two processes answered each other's statuses of a snapshot without end"),
 ];
 
 /// Each rule with a seed that notices when it is broken.
@@ -30,13 +35,21 @@ const BROKEN: &[(&str, u64)] = &[
     ("DeleteOnlyOurs", 0),
     ("FinalizerAfterAbsence", 2),
     ("Tombstone", 13),
-    ("OrphansReportedFirst", 4),
+    ("OrphansReportedFirst", 5),
     ("OneInventory", 0),
     ("ExclusiveClaim", 40),
-    ("NobodyBlocksTheNeighbour", 70),
+    ("NobodyBlocksTheNeighbour", 326),
     ("FactsStay", 0),
     ("StaleReadsAreNotTrusted", 0),
-    ("ExtrasAreReaped", 613),
+    ("ExtrasAreReaped", 356),
+    ("SnapshotIntentFirst", 5),
+    ("LookBeforeSnapshot", 5),
+    ("OneRevertAtATime", 66),
+    ("RetentionOnlyOwn", 114),
+    ("OneCopyOfARequest", 7),
+    ("SetNeverOvershoots", 44),
+    ("UpdateKeepsFloor", 44),
+    ("AntiAffinityHolds", 44),
 ];
 
 fn simulate(args: &[&str]) -> Output {

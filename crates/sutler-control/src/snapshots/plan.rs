@@ -23,6 +23,9 @@ use crate::plan::{Blocker, Failure, Retry, retry, settled_at};
 /// The pause between two questions after one thing.
 const POLL: Duration = Duration::from_secs(2);
 
+/// The pause between two looks at a machine that its platform does not finish with.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
 /// The pause between two tries at something that must happen in the end.
 const PERSISTENCE: Duration = Duration::from_secs(300);
 
@@ -272,6 +275,15 @@ fn look(inputs: &Inputs<'_>, here: &Here<'_>, report: Report) -> Plan {
     match next > inputs.now {
         true => Plan { step: Step::Wait(next), report: report.until(next) },
         false => Plan { step: Step::Describe(here.id.clone()), report },
+    }
+}
+
+/// Looks at a machine that its platform does not finish with, now and then.
+fn look_seldom(inputs: &Inputs<'_>, here: &Here<'_>, as_of: Timestamp, report: Report) -> Plan {
+    let next = later(as_of, LOOK_AGAIN);
+    match inputs.now < next {
+        true => Plan { step: Step::Wait(next), report: report.until(next) },
+        false => look(inputs, here, report),
     }
 }
 

@@ -1,18 +1,13 @@
 //! What is done for a snapshot that is on its way out. Only what is on record is needed for that.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use sutler_api::{infra::SnapshotPhase as Phase, names::reasons};
 use sutler_provider::SnapshotId;
 
 use super::{
-    Here, Home, Inputs, Intent, Outcome, Plan, Report, Step, blocked, held, later, look, poll,
-    settled,
+    Here, Home, Inputs, Intent, Outcome, Plan, Report, Step, blocked, held, later, look,
+    look_seldom, poll, settled,
 };
-
-/// The pause between two looks at a machine that its platform does not finish with.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
     let record = inputs.record;
@@ -105,11 +100,7 @@ fn gone(
         );
         let report =
             Report { stalled: true, reason: reasons::FAILED.to_owned(), ..deleting(message) };
-        let at = later(inputs.now, LOOK_AGAIN);
-        return match inputs.now < later(as_of, LOOK_AGAIN) {
-            true => Plan { step: Step::Wait(at), report: report.until(at) },
-            false => look(inputs, here, report),
-        };
+        return look_seldom(inputs, here, as_of, report);
     }
     let report = deleting("a snapshot that was asked for may still show: it is waited for");
     look(inputs, here, report)

@@ -5,7 +5,7 @@ use sutler_provider::Snapshot;
 
 use super::{
     Here, Home, Inputs, Intent, Outcome, Plan, Report, Step, Wish, blocked, creating, held, later,
-    look, poll, settled,
+    look, look_seldom, poll, settled,
 };
 use crate::{
     plan::SEND_WINDOW,
@@ -155,6 +155,16 @@ fn unresolved(
     let busy = here.seen.is_some_and(|seen| seen.machine.busy);
     match as_of > end && !busy {
         true => take(inputs, here),
+        // What the platform is at may be what was asked for: nothing is asked again meanwhile.
+        false if as_of > later(end, here.capabilities.deadlines.make) => {
+            let message = format!(
+                "the platform does not finish with machine {}: look at it there, or delete this \
+                 VMSnapshot",
+                here.id
+            );
+            let report = Report { stalled: true, message, ..report };
+            look_seldom(inputs, here, as_of, report)
+        }
         // It may show at any time, and it is certain at the end.
         false => look(inputs, here, report),
     }
