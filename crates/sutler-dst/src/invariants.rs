@@ -54,6 +54,9 @@ pub struct Judge {
 /// How often a platform is listed at most.
 const LIST_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How much later than it was begun a list may be answered that was refused at first.
+const LIST_RETRY: Duration = Duration::from_secs(1);
+
 /// How long a machine may take on a platform to which nothing happens.
 const NEIGHBOUR_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -153,7 +156,7 @@ impl Judge {
         let key = (platform.to_owned(), reader.to_owned());
         let now = Instant::now();
         if let Some(last) = self.lists.insert(key, now)
-            && now - last < LIST_INTERVAL / 2
+            && now - last < LIST_INTERVAL / 2 - LIST_RETRY
         {
             self.wrong(format!("rule 9: {reader} listed {platform} again after {:?}", now - last));
         }
