@@ -36,11 +36,19 @@ pub enum Rule {
     StaleReadsAreNotTrusted,
     /// Extra machines of a record are reaped.
     ExtrasAreReaped,
+    /// What is brought to a platform is on record first.
+    ImagesOnRecordFirst,
+    /// An image stays while machines stand on it.
+    ImagesInUseStay,
+    /// An image that is deleted is taken off its platforms.
+    ImagesLeaveNothing,
+    /// A guest is told before it is stopped.
+    GuestsAreTold,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::IntentBeforeAction,
         Self::LookBeforeCreate,
         Self::SettleWindow,
@@ -56,6 +64,10 @@ impl Rule {
         Self::FactsStay,
         Self::StaleReadsAreNotTrusted,
         Self::ExtrasAreReaped,
+        Self::ImagesOnRecordFirst,
+        Self::ImagesInUseStay,
+        Self::ImagesLeaveNothing,
+        Self::GuestsAreTold,
     ];
 }
 

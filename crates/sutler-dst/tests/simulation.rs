@@ -18,13 +18,15 @@ const KEPT: &[(u64, &str)] = &[
     (301, "a claim stayed with a record that no longer had the machine"),
     (394, "a stale cache led to the same refused write again and again"),
     (804, "an ID was on record of a machine that never came to be"),
+    (100_852, "a list that was tried twice was followed by the next one too soon"),
+    (101_265, "the same, after a list that took long"),
 ];
 
 /// Each rule with a seed that notices when it is broken.
 const BROKEN: &[(&str, u64)] = &[
     ("IntentBeforeAction", 0),
     ("LookBeforeCreate", 0),
-    ("SettleWindow", 9),
+    ("SettleWindow", 21),
     ("UnknownIsNotAbsent", 23),
     ("SuccessIsObserved", 0),
     ("DeleteOnlyOurs", 0),
@@ -37,6 +39,10 @@ const BROKEN: &[(&str, u64)] = &[
     ("FactsStay", 0),
     ("StaleReadsAreNotTrusted", 0),
     ("ExtrasAreReaped", 613),
+    ("ImagesOnRecordFirst", 11),
+    ("ImagesInUseStay", 59),
+    ("ImagesLeaveNothing", 123),
+    ("GuestsAreTold", 14),
 ];
 
 fn simulate(args: &[&str]) -> Output {

@@ -78,7 +78,8 @@ fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Pl
         return Plan { step: Step::Disown(id.clone()), report };
     }
     let pre_stop = inputs.desired.is_ok_and(|desired| desired.pre_stop);
-    if pre_stop && seen.machine.power == Power::On && !inputs.memory.pre_stopped {
+    let untold = !inputs.memory.pre_stopped && !broken(Rule::GuestsAreTold);
+    if pre_stop && seen.machine.power == Power::On && untold {
         let report = deleting("what is to be done before its stop").of(seen);
         return Plan { step: Step::PreStop(id.clone()), report };
     }

@@ -303,7 +303,11 @@ fn power(
     if let Some(plan) = held(inputs, "power", &digest, phase) {
         return Some(plan);
     }
-    if power == "off" && desired.pre_stop && !inputs.memory.pre_stopped {
+    if power == "off"
+        && desired.pre_stop
+        && !inputs.memory.pre_stopped
+        && !broken(Rule::GuestsAreTold)
+    {
         let report =
             Report::busy(phase, reasons::RUNNING_HOOK, "what is to be done before its stop")
                 .at(stage, None);
