@@ -18,6 +18,7 @@ pub mod platform;
 pub mod process;
 pub mod scenario;
 pub mod users;
+pub mod wire;
 pub mod world;
 
 use std::panic::AssertUnwindSafe;

@@ -6,6 +6,8 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use sutler_provider::UniqueBy;
 use sutler_sim::{Chances, Feature, Ids, OutageChance, Settings, WorkTimes};
 
+use crate::wire::Line;
+
 /// What a seed is about. Some faults show only where many things come together, which chance alone
 /// brings about too rarely: they have seeds of their own among all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +22,15 @@ pub enum Theme {
     Images,
     /// Every guest is to be told of its start and its stop.
     Hooks,
+    /// The platform is at the other end of a line, which is cut again and again.
+    Wire,
 }
 
 impl Theme {
     fn of(seed: u64) -> Self {
+        if matches!(seed % 48, 16 | 19 | 32) {
+            return Self::Wire;
+        }
         match seed % 16 {
             6 => Self::Hanging,
             8 => Self::Names,
@@ -43,6 +50,8 @@ pub struct Scenario {
     pub platform: Settings,
     /// Whether machines' names carry a hash.
     pub hashed: bool,
+    /// The line to the platform, where it is not in the process itself.
+    pub line: Option<Line>,
     /// How likely each fault of the platform is for one call.
     pub chances: Chances,
     /// How many records users make.
@@ -81,6 +90,7 @@ impl Scenario {
             Theme::Names => any.names(rng),
             Theme::Images => any.images(rng),
             Theme::Hooks => any.hooks(),
+            Theme::Wire => any.wire(rng),
         }
     }
 
@@ -133,6 +143,25 @@ impl Scenario {
         // Nobody can be told of a stop that happens behind our back.
         let chances = Chances { late: 0.0, duplicate: 0.0, tamper: 0.0, ..self.chances };
         Self { theme: Theme::Hooks, chances, outside: false, ..self }
+    }
+
+    fn wire(mut self, rng: &mut StdRng) -> Self {
+        let extensions = rng.random_bool(0.5);
+        if !extensions {
+            // The wire form of others knows no tokens: a machine is told by its name, and an extra
+            // that comes after its record is gone cannot be told at all.
+            self.platform.token = false;
+            self.hashed = true;
+            self.chances.duplicate = 0.0;
+            if self.platform.unique_by == UniqueBy::Token {
+                self.platform.unique_by = UniqueBy::Name;
+            }
+        }
+        let cut_within = Duration::from_millis(rng.random_range(1_000..40_000));
+        let slow = rng.random_bool(0.7);
+        let delay = Duration::from_millis(if slow { rng.random_range(1..600) } else { 0 });
+        let line = Some(Line { extensions, delay, cut_within });
+        Self { theme: Theme::Wire, line, on_main: 0.8, ..self }
     }
 
     fn any(seed: u64) -> Self {
@@ -213,6 +242,7 @@ impl Scenario {
             theme: Theme::Any,
             platform,
             hashed,
+            line: None,
             chances,
             machines: rng.random_range(1..6),
             on_main: 0.85,
@@ -254,6 +284,7 @@ impl Scenario {
                 ..Settings::default()
             },
             hashed: true,
+            line: None,
             chances: Chances::default(),
             machines: 1,
             on_main: 1.0,

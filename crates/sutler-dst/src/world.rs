@@ -24,6 +24,7 @@ use crate::{
     process::Process,
     scenario::Scenario,
     users,
+    wire::Wire,
 };
 
 /// The platform that gets into trouble.
@@ -42,6 +43,8 @@ pub struct World {
     pub server: ApiServer,
     /// The platforms, by name.
     pub sims: BTreeMap<String, Sim>,
+    /// The line to the platform that gets into trouble, where it is not in the process itself.
+    pub wire: Option<Arc<Wire>>,
     /// The time.
     pub clock: VirtualClock,
     /// What happened.
@@ -103,12 +106,14 @@ impl World {
             ..Settings::default()
         };
         let neighbour = Sim::in_memory(calm, Arc::new(clock)).expect("settings fit");
+        let wire = scenario.line.map(|line| Wire::begin(&main, line));
         let sims = BTreeMap::from([(MAIN.to_owned(), main), (NEIGHBOUR.to_owned(), neighbour)]);
         log.line("", format_args!("{scenario:?}"));
         Arc::new(Self {
             scenario,
             server,
             sims,
+            wire,
             clock,
             log,
             judge: Mutex::default(),
@@ -220,7 +225,12 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     } else {
         let user = users::act(&world, &client, seed, end);
         let fate = trouble(&world, &mut processes, &mut rng, end);
-        futures::future::join(user, fate).await;
+        let cuts = async {
+            if let Some(wire) = &world.wire {
+                wire.trouble(seed, end, &world.log).await;
+            }
+        };
+        futures::future::join3(user, fate, cuts).await;
     }
 
     world.log.line("", "calm");

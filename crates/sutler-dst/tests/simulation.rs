@@ -20,6 +20,9 @@ const KEPT: &[(u64, &str)] = &[
     (804, "an ID was on record of a machine that never came to be"),
     (100_852, "a list that was tried twice was followed by the next one too soon"),
     (101_265, "the same, after a list that took long"),
+    (110_639, "the power of an earlier machine passed for that of the next, which was not told"),
+    (111_487, "a machine that took over the ID of the dead one before it was not found"),
+    (112_030, "a guest was not told of a stop that came after one which reached nobody"),
 ];
 
 /// Each rule with a seed that notices when it is broken.
@@ -43,6 +46,7 @@ const BROKEN: &[(&str, u64)] = &[
     ("ImagesInUseStay", 59),
     ("ImagesLeaveNothing", 123),
     ("GuestsAreTold", 14),
+    ("LostCallsAreUnknown", 16),
 ];
 
 fn simulate(args: &[&str]) -> Output {
