@@ -15,7 +15,7 @@ use sutler_provider::{Accepted, ErrorKind, Result, Token, UniqueBy};
 use sutler_sim::{Cause, Happened, Sim, Truth};
 use tokio::time::Instant;
 
-use crate::{hooks::Hooks, images::Images};
+use crate::{hooks::Hooks, images::Images, world::MAIN};
 
 /// What has been seen so far, and what was wrong with it.
 #[derive(Default)]
@@ -32,6 +32,9 @@ pub struct Judge {
     pub images: Images,
     /// Which guests were told of their start and stop.
     pub hooks: Hooks,
+    /// Whether machines on the platform that gets into trouble carry tokens, as they do on its
+    /// neighbour.
+    pub tokens: bool,
     creates: Vec<Create>,
     lists: BTreeMap<(String, String), Instant>,
     judged: BTreeMap<String, usize>,
@@ -288,10 +291,14 @@ impl Judge {
         {
             self.wrong(format!("rule 11: {} lost its addresses", new.name_any()));
         }
-        // Rule 7: one claimant per machine.
+        // Rule 7: one claimant per machine. Where tokens prove it, one that is on its way out may name
+        // an ID that was given away within the second: it can do nothing to the next machine.
         if let Some(id) = &status.id {
+            let proven = self.tokens || new.spec.provider_ref.name != MAIN;
+            let going = |vm: &VirtualMachine| vm.metadata.deletion_timestamp.is_some();
             let other = self.records.values().find(|other| {
                 other.uid() != new.uid()
+                    && !(proven && (going(other) || going(new)))
                     && other.spec.provider_ref == new.spec.provider_ref
                     && other.status.as_ref().is_some_and(|other| {
                         other.id.as_ref() == Some(id)
@@ -311,6 +318,17 @@ impl Judge {
         }
     }
 
+    /// Whether a machine was made by a request that had been answered, and after its record was to
+    /// go: a platform that carries out one request twice. Its token tells whose it was, and rule 8
+    /// what is done about it.
+    fn is_second_effect(&self, vm: &VirtualMachine, truth: &Truth) -> bool {
+        let Some(token) = &truth.machine.token else { return false };
+        let mut asked = self.creates.iter().filter(|create| create.token == *token).peekable();
+        let answered = asked.peek().is_some() && asked.all(|create| create.answered);
+        let deleted = vm.metadata.deletion_timestamp.as_ref().map(|at| at.0);
+        answered && deleted.zip(truth.machine.created_at).is_some_and(|(at, made)| made > at)
+    }
+
     /// A record went off the books: rule 6.
     pub fn record_gone(&mut self, vm: &VirtualMachine, sims: &BTreeMap<String, Sim>) {
         let uid = vm.uid().unwrap_or_default();
@@ -328,7 +346,8 @@ impl Judge {
         }
         for (platform, sim) in sims {
             for truth in sim.machines() {
-                if self.owner(platform, &truth).as_deref() == Some(&uid) {
+                let ours = self.owner(platform, &truth).as_deref() == Some(&uid);
+                if ours && !self.is_second_effect(last, &truth) {
                     self.wrong(format!(
                         "rule 6: {} is off the books and machine {} is still there",
                         vm.name_any(),

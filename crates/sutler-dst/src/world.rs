@@ -214,7 +214,10 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     let client = users::client(&world);
     users::prepare(&world, &client).await;
     let installation = users::installation(&client).await;
-    world.judge(|judge| judge.installation = installation);
+    world.judge(|judge| {
+        judge.installation = installation;
+        judge.tokens = world.scenario.platform.token;
+    });
     let main = &world.sims[MAIN];
     main.set_chances(world.scenario.chances);
     let mut processes = vec![Process::start(&world, "A", seed ^ 0xa)];
