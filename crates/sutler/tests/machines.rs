@@ -22,6 +22,10 @@ macro_rules! both {
 
 #[path = "machines/changes.rs"]
 mod changes;
+#[path = "machines/cut.rs"]
+mod cut;
+#[path = "machines/deployed.rs"]
+mod deployed;
 #[path = "machines/first.rs"]
 mod first;
 #[path = "machines/kill.rs"]
@@ -34,7 +38,11 @@ mod life;
 mod platform;
 #[path = "machines/refused.rs"]
 mod refused;
+#[path = "machines/remote.rs"]
+mod remote;
 #[path = "machines/removal.rs"]
 mod removal;
 #[path = "machines/server.rs"]
 mod server;
+#[path = "machines/wire.rs"]
+mod wire;
