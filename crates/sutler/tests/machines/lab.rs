@@ -98,6 +98,11 @@ impl Lab {
                 "rateLimit": {"qps": 1000, "burst": 1000},
                 "healthCheck": {"interval": "1s", "failureThreshold": 1}}}))
             .await;
+        self.class_and_image().await;
+    }
+
+    /// The class `small` and the image `debian`.
+    pub(crate) async fn class_and_image(&self) {
         self.create(json!({"apiVersion": INFRA, "kind": "VMClass", "metadata": {"name": "small"},
             "spec": {"cpu": 1, "memory": "1Gi"}}))
             .await;

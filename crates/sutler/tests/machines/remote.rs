@@ -44,15 +44,6 @@ impl Lab {
     async fn provider(&self, name: &str, what: &str, done: fn(&Value) -> bool) -> Value {
         self.until_of(INFRA, "Provider", name, what, done).await.unwrap()
     }
-
-    async fn things(&self) {
-        self.create(json!({"apiVersion": INFRA, "kind": "VMClass", "metadata": {"name": "small"},
-            "spec": {"cpu": 1, "memory": "1Gi"}}))
-            .await;
-        self.create(json!({"apiVersion": INFRA, "kind": "VMImage", "metadata": {"name": "debian"},
-            "spec": {"source": {"custom": {"template": "debian-13"}}}}))
-            .await;
-    }
 }
 
 fn encrypted(address: &str, secret: &str) -> Value {
@@ -71,7 +62,7 @@ fn on(provider: &str) -> Value {
 async fn a_remote_provider_makes_machines_over_mutual_tls(lab: Lab) {
     let ca = Authority::new();
     let served = Served::with(ca.issue(NAME, 9)).await;
-    lab.things().await;
+    lab.class_and_image().await;
     lab.secret("certs", secret_data(&ca.issue("manager.test", 9))).await;
     lab.remote("there", encrypted(&served.address, "certs")).await;
     let provider = lab.provider("there", "ready", is_ready).await;
@@ -152,7 +143,7 @@ async fn certificates_change_while_machines_are_made(lab: Lab) {
     let store = Store::new(old.issue(NAME, 9)).unwrap();
     let security = ServerSecurity::Tls { store: store.clone(), allowed_names: Vec::new() };
     let served = Served::start(json!({}), security).await;
-    lab.things().await;
+    lab.class_and_image().await;
     lab.secret("certs", secret_data(&old.issue("manager.test", 9))).await;
     lab.remote("there", encrypted(&served.address, "certs")).await;
     let before = lab.provider("there", "ready", is_ready).await;
@@ -212,7 +203,7 @@ async fn a_provider_that_falls_silent_slows_nobody(lab: Lab) {
         Served::start(json!({}), ServerSecurity::Plaintext).await,
     );
     let link = Link::new(&one.address).await;
-    lab.things().await;
+    lab.class_and_image().await;
     lab.remote("silent", plain(&link.address)).await;
     lab.remote("well", plain(&two.address)).await;
     for name in ["silent", "well"] {
