@@ -16,7 +16,6 @@ use sutler_provider::{
     guard::{Gate, Limits},
     inventory::{Inventory, Settings as InventorySettings, Source},
 };
-
 use tokio::sync::watch;
 
 use crate::{

@@ -160,7 +160,7 @@ pub(super) async fn prepare(
     let deployed = wanted.endpoint.is_none();
     let address = wanted.endpoint.clone().unwrap_or_else(|| deploy::address(provider, wanted));
     runtime.status.endpoint = Some(address.clone());
-    runtime.tls = protection.said();
+    runtime.tls = Some(protection.said());
     let pooling = provider.spec.connection_pooling.as_ref();
     let timeout = pooling.and_then(|pooling| pooling.connection_timeout.to_std().ok());
     let timeout = timeout.filter(|timeout: &Duration| !timeout.is_zero());
@@ -179,8 +179,8 @@ enum Protection {
 }
 
 impl Protection {
-    fn said(&self) -> Option<Said> {
-        Some(match self {
+    fn said(&self) -> Said {
+        match self {
             Self::Local => {
                 Said::new(true, reasons::LOCAL, "the connection does not leave this host")
             }
@@ -204,7 +204,7 @@ impl Protection {
                 reasons::TLS_ENABLED,
                 format!("both ends prove who they are, with the certificates in Secret {secret}"),
             ),
-        })
+        }
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn plaintext_is_never_the_answer_to_something_missing() {
         let reason = |value: Value, local| match protection(&runtime(value), local) {
-            Ok(protection) => protection.said().unwrap().reason,
+            Ok(protection) => protection.said().reason,
             Err(problem) => problem.reason,
         };
         let tls = |tls: Value| json!({"service": {"tls": tls}});
