@@ -257,7 +257,7 @@ impl Judge {
     }
 
     /// A record was written.
-    pub fn record_written(&mut self, new: &VirtualMachine) {
+    pub fn record_written(&mut self, new: &VirtualMachine, sims: &BTreeMap<String, Sim>) {
         let uid = new.uid().unwrap_or_default();
         self.born.entry(uid.clone()).or_insert_with(Instant::now);
         let old = self.records.insert(uid.clone(), new.clone());
@@ -291,20 +291,26 @@ impl Judge {
         {
             self.wrong(format!("rule 11: {} lost its addresses", new.name_any()));
         }
-        // Rule 7: one claimant per machine. Where tokens prove it, one that is on its way out may name
-        // an ID that was given away within the second: it can do nothing to the next machine.
+        // Rule 7: one claimant per machine. Where tokens prove it, one that is on its way out and has no
+        // machine any more may name an ID that was given away within the second.
         if let Some(id) = &status.id {
-            let proven = self.tokens || new.spec.provider_ref.name != MAIN;
-            let going = |vm: &VirtualMachine| vm.metadata.deletion_timestamp.is_some();
+            let platform = &new.spec.provider_ref.name;
+            let proven = self.tokens || platform != MAIN;
+            let has = |vm: &VirtualMachine| {
+                let machines = sims.get(platform).map(Sim::machines).unwrap_or_default();
+                let uids = machines.iter().filter_map(|truth| truth.machine.token.as_ref());
+                uids.into_iter().any(|token| Some(&token.uid) == vm.metadata.uid.as_ref())
+            };
+            let spent = |vm: &VirtualMachine| vm.metadata.deletion_timestamp.is_some() && !has(vm);
             let other = self.records.values().find(|other| {
                 other.uid() != new.uid()
-                    && !(proven && (going(other) || going(new)))
                     && other.spec.provider_ref == new.spec.provider_ref
                     && other.status.as_ref().is_some_and(|other| {
                         other.id.as_ref() == Some(id)
                             && other.created_at.is_some()
                             && other.created_at == status.created_at
                     })
+                    && !(proven && (spent(other) || spent(new)))
             });
             if let Some(other) = other {
                 let (a, b) = (new.name_any(), other.name_any());

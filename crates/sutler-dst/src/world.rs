@@ -171,7 +171,7 @@ impl World {
                     && vm.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
                 self.judge(|judge| match gone {
                     true => judge.record_gone(&vm, &self.sims),
-                    false => judge.record_written(&vm),
+                    false => judge.record_written(&vm, &self.sims),
                 });
             }
             Some("Provider") => {
