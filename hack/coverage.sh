@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Line coverage of the fast tests: units, and what runs without the real peers or long simulations;
-# arguments go to cargo llvm-cov. Installs cargo-llvm-cov once into the cache, and takes LLVM's tools
+# Line coverage of the fast tests: units, each crate's own and a few seeds of the simulation, without
+# those that start whole servers; arguments go to cargo llvm-cov. Installs cargo-llvm-cov once into the cache, and takes LLVM's tools
 # from the toolchain, or of the same major version from the system.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -63,7 +63,8 @@ fn make(args: &Serve) -> anyhow::Result<Arc<dyn Provider>> {
 /// Options come by argument, or with the pod that a manager made.
 fn settings(args: &Serve, pod: Option<String>) -> anyhow::Result<Settings> {
     let mut options: Map<String, Value> = match args.options.as_ref().or(pod.as_ref()) {
-        Some(text) => serde_json::from_str(text).context("--options is no JSON object")?,
+        Some(text) => serde_json::from_str(text)
+            .context("--options, or PROVIDER_OPTIONS without it, is no JSON object")?,
         None => Map::new(),
     };
     for (field, pairs) in
