@@ -61,6 +61,7 @@ test: peers lint ## Everything that CI runs
 test-long: peers ## The long kills, searches and fuzzing
 	@$(TIMED) kills env SUTLER_KILL_ROUNDS=200 cargo test --workspace --locked --profile ci kill -- --skip machines_and_records
 	@$(TIMED) machine-kills env SUTLER_KILL_ROUNDS=1000 cargo test --locked --profile ci -p sutler --test machines kill
+	@$(TIMED) cuts env SUTLER_CUT_ROUNDS=25 cargo test --workspace --locked --profile ci --test machines cut::
 	@$(TIMED) random env SUTLER_RANDOM_SEEDS=200 cargo test --locked --profile ci -p sutler-parity random
 	@$(TIMED) rules env SUTLER_SIM_SEARCH=1 SUTLER_SIM_SEEDS=20000 cargo test --locked --profile ci -p sutler-dst
 	@$(TIMED) fuzz ./hack/fuzz.sh

@@ -1,9 +1,28 @@
 #!/usr/bin/env bash
-# Line coverage of the workspace's tests; installs cargo-llvm-cov once into the cache.
+# Line coverage of the fast tests: units, each crate's own and a few seeds of the simulation, without
+# those that start whole servers; arguments go to cargo llvm-cov. Installs cargo-llvm-cov once into the cache, and takes LLVM's tools
+# from the toolchain, or of the same major version from the system.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 version=0.6.21
-root=${SUTLER_CACHE:-$HOME/.cache/sutler}/tools/cargo-llvm-cov-$version
+cache=${SUTLER_CACHE:-$HOME/.cache/sutler}
+root=$cache/tools/cargo-llvm-cov-$version
 if [ ! -x "$root/bin/cargo-llvm-cov" ]; then
+  echo "installing cargo-llvm-cov $version"
   CARGO_TARGET_DIR=$(mktemp -d) cargo install --quiet --locked --root "$root" "cargo-llvm-cov@$version"
 fi
-PATH=$root/bin:$PATH exec cargo llvm-cov --workspace --summary-only
+llvm=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+if ! ls "$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-cov >/dev/null 2>&1 \
+  && ! rustup component add llvm-tools >/dev/null 2>&1; then
+  if ! command -v "llvm-cov-$llvm" >/dev/null; then
+    echo "installing llvm-$llvm"
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "llvm-$llvm" >/dev/null
+  fi
+  export LLVM_COV=llvm-cov-$llvm LLVM_PROFDATA=llvm-profdata-$llvm
+fi
+# The simulation is a program of its own that its tests start; a few seeds show which lines it runs.
+export SUTLER_SIM_SEEDS=${SUTLER_SIM_SEEDS:-100}
+# A folder of its own: instrumented objects are of no use to any other build.
+export CARGO_TARGET_DIR=${COVERAGE_TARGET_DIR:-$cache/coverage}
+PATH=$root/bin:$PATH exec cargo llvm-cov --workspace --locked --profile ci --lib --bins \
+  --test all --test simulation --summary-only "$@"

@@ -8,14 +8,13 @@ use sutler_builtin as builtin;
 const MAGIC: &[u8] = b"k8s\0";
 
 fuzz_target!(|data: &[u8]| {
-    let _ = builtin::decode_protobuf(data);
     let Some((which, raw)) = data.split_first() else { return };
     let kinds = builtin::kinds();
     let kind = &kinds[usize::from(*which) % kinds.len()];
-    let Ok(object) = builtin::decode_protobuf(&envelope(&kind.api_version(), kind.kind, raw))
-    else {
-        return;
-    };
+    let _ = builtin::decode_protobuf(data, None);
+    let _ = builtin::decode_protobuf(data, Some(kind));
+    let enveloped = envelope(&kind.api_version(), kind.kind, raw);
+    let Ok(object) = builtin::decode_protobuf(&enveloped, None) else { return };
     let Ok(mut object) = builtin::decode(kind, object) else { return };
     builtin::apply_defaults(kind, &mut object);
     builtin::prepare_for_create(kind, &mut object);

@@ -311,6 +311,14 @@ pub mod reasons {
     pub const TLS_SECRET_REF_MISSING: &str = "SecretRefMissing";
     /// A provider's TLS is on.
     pub const TLS_ENABLED: &str = "Enabled";
+    /// A provider's certificate is not verified, on purpose.
+    pub const TLS_VERIFICATION_DISABLED: &str = "VerificationDisabled";
+    /// A provider is reached through a socket of this host.
+    pub const LOCAL: &str = "Local";
+    /// A provider is neither here nor is it said where.
+    pub const ENDPOINT_MISSING: &str = "EndpointMissing";
+    /// What was deployed is on its way up.
+    pub const STARTING: &str = "Starting";
     /// A group has replaced as many failed nodes as it may.
     pub const TOO_MANY_FAILURES: &str = "TooManyFailures";
     /// VPSie's API answered with an error.

@@ -19,7 +19,7 @@ use sutler_api::{
     infra::{Provider, VMClass, VMClone, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine},
     sutler::Operation,
 };
-use sutler_provider::{Clock, Machine};
+use sutler_provider::{BreakerLimits, Clock, Machine};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
@@ -54,6 +54,10 @@ pub struct Settings {
     pub seed: u64,
     /// How long finished Operations of ours are kept.
     pub operation_ttl: Duration,
+    /// How long a platform is left alone after repeated failures.
+    pub breaker_pause: Duration,
+    /// Whether the API is that of a cluster, which runs what is deployed there.
+    pub cluster: bool,
 }
 
 impl Default for Settings {
@@ -67,6 +71,8 @@ impl Default for Settings {
             concurrency: 64,
             seed: 0,
             operation_ttl: Duration::from_secs(3600),
+            breaker_pause: BreakerLimits::default().open,
+            cluster: false,
         }
     }
 }

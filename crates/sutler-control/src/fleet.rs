@@ -16,6 +16,7 @@ use sutler_provider::{
     guard::{Gate, Limits},
     inventory::{Inventory, Settings as InventorySettings, Source},
 };
+use tokio::sync::watch;
 
 use crate::{
     orphans::Sighting,
@@ -73,6 +74,45 @@ pub struct Target {
     pub options: Map<String, Value>,
     /// How to log in.
     pub credentials: Credentials,
+    /// Where its provider is dialled; none where it runs in this process.
+    pub dial: Option<Dial>,
+}
+
+impl Target {
+    /// Whether this is `other`, but for the certificates that its provider is dialled with.
+    pub(crate) fn differs_in_certificates(&self, other: &Self) -> bool {
+        let plain = |target: &Self| {
+            let mut plain = target.clone();
+            if let Some(Dial { certificates: Some(shown), .. }) = &mut plain.dial {
+                shown.pem = Credentials::default();
+            }
+            plain
+        };
+        self != other && plain(self) == plain(other)
+    }
+}
+
+/// How a provider is reached that runs elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dial {
+    /// `host:port` or `unix:path`.
+    pub address: String,
+    /// What is shown and trusted; none where plaintext was asked for, or where the address is a
+    /// socket of this host.
+    pub certificates: Option<Certificates>,
+    /// Whether we deployed it, so that its options reach it with its pod.
+    pub deployed: bool,
+    /// How long it may take to connect, where that was said.
+    pub timeout: Option<Duration>,
+}
+
+/// What is shown to a provider, and whom we trust.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Certificates {
+    /// The Secret's `tls.crt`, `tls.key` and `ca.crt`.
+    pub pem: Credentials,
+    /// Whether the provider may be anybody.
+    pub skip_verify: bool,
 }
 
 /// Makes providers. What runs in this process is known to whoever wires it up, not here.
@@ -80,7 +120,13 @@ pub struct Target {
 pub trait Connector: Send + Sync + 'static {
     /// A provider for this target. An error of kind [`Unsupported`](sutler_provider::ErrorKind::Unsupported)
     /// says that no provider of this type is here.
+    ///
+    /// A target that differs from the last one of its key in certificates alone is the same provider
+    /// with others: calls go on meanwhile.
     async fn connect(&self, target: &Target) -> Result<Arc<dyn Provider>>;
+
+    /// Lets go of what it keeps for a Provider that is not connected any more.
+    fn release(&self, _key: &Key) {}
 }
 
 /// A connection to one platform.
@@ -92,6 +138,7 @@ pub struct Connection {
     /// What is on the platform.
     pub inventory: Arc<Inventory>,
     state: Mutex<State>,
+    closed: watch::Sender<bool>,
 }
 
 /// What is known of a platform beside its machines.
@@ -140,7 +187,14 @@ impl Connection {
     ) -> Arc<Self> {
         let gate = Gate::new(provider, limits, clock.clone(), seed);
         let inventory = Inventory::new(InventorySettings::default(), clock);
-        Arc::new(Self { key, gate, inventory, state: Mutex::default() })
+        let closed = watch::Sender::new(false);
+        Arc::new(Self { key, gate, inventory, state: Mutex::default(), closed })
+    }
+
+    /// Ends with the connection's place in the fleet.
+    pub(crate) async fn closed(&self) {
+        // The sender lives as long as this does.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     /// What is known of the platform.
@@ -196,12 +250,19 @@ impl Fleet {
 
     /// Takes a connection in.
     pub fn insert(&self, connection: Arc<Connection>) {
-        lock(&self.connections).insert(connection.key.clone(), connection);
+        let old = lock(&self.connections).insert(connection.key.clone(), connection.clone());
+        if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, &connection)) {
+            old.closed.send_replace(true);
+        }
     }
 
     /// Lets a connection go.
     pub fn remove(&self, key: &Key) -> Option<Arc<Connection>> {
-        lock(&self.connections).remove(key)
+        let old = lock(&self.connections).remove(key);
+        if let Some(old) = &old {
+            old.closed.send_replace(true);
+        }
+        old
     }
 }
 

@@ -33,6 +33,7 @@ use crate::{
     fleet::{Key, lock},
     index::Reference,
     machine::{Error, image::source_for},
+    rules::{Rule, broken},
 };
 
 pub(crate) use import::{Import, Removal};
@@ -126,7 +127,7 @@ pub(crate) async fn reconcile(image: Arc<VMImage>, context: Arc<Context>) -> Res
         return remove::reconcile(&work).await;
     }
     let wanted = work.wanted();
-    if !work.write_down(&wanted).await? {
+    if !broken(Rule::ImagesOnRecordFirst) && !work.write_down(&wanted).await? {
         // The cache shows it soon; nothing is brought before.
         return Ok(Action::requeue(Duration::from_secs(1)));
     }

@@ -1,5 +1,7 @@
 //! The controller of Providers: connects, asks after their health, and says what they can do.
 
+mod deploy;
+mod runtime;
 mod status;
 
 use std::{sync::Arc, time::Duration};
@@ -12,22 +14,26 @@ use kube::{
 };
 use serde_json::json;
 use sutler_api::{
-    infra::{HealthCheck, Naming, Provider, RuntimeMode},
+    infra::{HealthCheck, Naming, Provider},
     names::{MANAGER, finalizers, reasons},
 };
 use sutler_provider::{
-    Credentials, Error as ProviderError, ErrorKind,
+    BreakerLimits, Credentials, Error as ProviderError, ErrorKind,
     guard::Limits,
     inventory::{News, Settings as InventorySettings},
 };
 
 use crate::{
     context::Context,
-    fleet::{Connection, GateSource, Key, Target, lock},
+    fleet::{Connection, Dial, GateSource, Key, Target, lock},
     index::Reference,
     machine::Error,
     orphans,
 };
+
+pub(crate) use deploy::watch as watch_deployments;
+use runtime::Runtime;
+pub(crate) use runtime::certificates_of;
 
 /// The next try after an error of the API.
 pub(crate) fn error_policy(_: Arc<Provider>, _: &Error, context: Arc<Context>) -> Action {
@@ -48,17 +54,18 @@ pub(crate) async fn reconcile(
     if !provider.finalizers().iter().any(|name| name == finalizers::PROVIDER) {
         set_finalizer(&context, &provider, true).await?;
     }
-    let connection = match connect(&context, &provider, &key).await? {
+    let (runtime, connected) = connect(&context, &provider, &key).await?;
+    let connection = match connected {
         Ok(connection) => connection,
         Err(problem) => {
-            context.fleet.remove(&key);
-            status::publish(&context, &provider, None, Some(&problem)).await?;
+            release(&context, &key);
+            status::publish(&context, &provider, &runtime, None, Some(&problem)).await?;
             context.wake_all(&context.users_of(&key));
             return Ok(Action::requeue(problem.retry.unwrap_or(Duration::from_secs(300))));
         }
     };
     let next = check_health(&context, &provider, &connection);
-    let again = status::publish(&context, &provider, Some(&connection), None).await?;
+    let again = status::publish(&context, &provider, &runtime, Some(&connection), None).await?;
     Ok(Action::requeue(again.map_or(next, |again| again.min(next))))
 }
 
@@ -76,43 +83,56 @@ impl Problem {
     }
 }
 
-/// The connection that the Provider asks for, made or changed as needed.
+impl From<&ProviderError> for Problem {
+    fn from(error: &ProviderError) -> Self {
+        let field = error.field().map(|field| format!("{field}: ")).unwrap_or_default();
+        let mut problem = Self::new(error.kind().as_str(), format!("{field}{}", error.message()));
+        problem.retry = error.kind().is_retryable().then_some(Duration::from_secs(30));
+        problem
+    }
+}
+
+/// Lets a connection go that cannot be used any more.
+fn release(context: &Context, key: &Key) {
+    context.fleet.remove(key);
+    context.outside.connector.release(key);
+}
+
+/// How the Provider runs, and the connection that it asks for, made or changed as needed.
 async fn connect(
     context: &Arc<Context>,
     provider: &Provider,
     key: &Key,
-) -> Result<Result<Arc<Connection>, Problem>, Error> {
-    let mode = provider.spec.runtime.as_ref().map(|runtime| runtime.mode);
-    if matches!(mode, Some(RuntimeMode::Remote | RuntimeMode::Agent)) {
-        let message = "spec.runtime.mode: providers outside this process are not served by this \
-                       release: remove spec.runtime to run it in process";
-        return Ok(Err(Problem::new(reasons::NOT_YET_SERVED, message)));
-    }
+) -> Result<(Runtime, Result<Arc<Connection>, Problem>), Error> {
+    let (mut runtime, dial) = runtime::prepare(context, provider, key).await?;
     let discovery = provider.spec.discovery.clone().unwrap_or_default();
     let (interval, timeout) = match (discovery.interval.to_std(), discovery.timeout.to_std()) {
         (Ok(interval), Ok(timeout)) => (interval.max(Duration::from_millis(100)), timeout),
         (Err(error), _) | (_, Err(error)) => {
             let message = format!("spec.discovery: {error}");
-            return Ok(Err(Problem::new(reasons::INVALID, message)));
+            return Ok((runtime, Err(Problem::new(reasons::INVALID, message))));
         }
     };
-    let target = match target(context, provider, key).await? {
+    let dial = match dial {
+        Ok(dial) => dial,
+        Err(problem) => return Ok((runtime, Err(problem))),
+    };
+    let target = match target(context, provider, key, dial).await? {
         Ok(target) => target,
-        Err(problem) => return Ok(Err(problem)),
+        Err(problem) => return Ok((runtime, Err(problem))),
     };
     let known = context.fleet.get(key);
-    let same = lock(&context.targets).get(key) == Some(&target);
-    let connection = match known.filter(|_| same) {
-        Some(connection) => connection,
-        None => match open(context, key, &target).await {
-            Ok(connection) => connection,
-            Err(error) => {
-                let field = error.field().map(|field| format!("{field}: ")).unwrap_or_default();
-                let mut problem =
-                    Problem::new(error.kind().as_str(), format!("{field}{}", error.message()));
-                problem.retry = error.kind().is_retryable().then_some(Duration::from_secs(30));
-                return Ok(Err(problem));
+    let old = lock(&context.targets).get(key).cloned();
+    let connection = match (known, old) {
+        (Some(known), Some(old)) if old == target => known,
+        (known, old) => match (open(context, key, &target).await, known, old) {
+            (Ok(connection), _, _) => connection,
+            // Half a Secret, or one that was mixed up, must not end what works.
+            (Err(error), Some(known), Some(old)) if old.differs_in_certificates(&target) => {
+                runtime.keeps_old_certificates(&error);
+                known
             }
+            (Err(error), _, _) => return Ok((runtime, Err(Problem::from(&error)))),
         },
     };
     connection.update(|state| {
@@ -121,8 +141,8 @@ async fn connect(
         state.defaults = provider.spec.defaults.clone().unwrap_or_default();
         state.type_ = provider.spec.type_.to_string();
     });
-    apply_limits(provider, &connection, interval);
-    Ok(Ok(connection))
+    apply_limits(context, provider, &connection, interval);
+    Ok((runtime, Ok(connection)))
 }
 
 /// Opens a connection, or changes the one that is there: what is known of the platform stays.
@@ -136,8 +156,14 @@ async fn open(
     let connection = match context.fleet.get(key) {
         // Another platform under the same name has other machines.
         Some(known) if changed.is_some_and(|old| old.endpoint == target.endpoint) => {
-            known.gate.set_provider(provider);
-            known.update(|state| state.healthy = None);
+            let another = known.gate.set_provider(provider);
+            known.update(|state| {
+                if another {
+                    state.healthy = None;
+                }
+                // Whether it can be reached this way shows only when it is tried.
+                state.checked_at = None;
+            });
             known
         }
         _ => {
@@ -162,6 +188,7 @@ async fn target(
     context: &Context,
     provider: &Provider,
     key: &Key,
+    dial: Option<Dial>,
 ) -> Result<Result<Target, Problem>, Error> {
     let mut credentials = Credentials::default();
     if let Some(reference) = &provider.spec.credential_secret_ref {
@@ -184,16 +211,23 @@ async fn target(
         insecure_skip_verify: provider.spec.insecure_skip_verify,
         options: provider.spec.options.clone().map(|options| options.0).unwrap_or_default(),
         credentials,
+        dial,
     }))
 }
 
-fn apply_limits(provider: &Provider, connection: &Connection, interval: Duration) {
+fn apply_limits(
+    context: &Context,
+    provider: &Provider,
+    connection: &Connection,
+    interval: Duration,
+) {
     let rate = provider.spec.rate_limit.clone().unwrap_or_default();
     let capabilities = connection.capabilities();
     let limits = Limits {
         #[expect(clippy::cast_precision_loss, reason = "a rate of 2^52 calls is no rate")]
         qps: rate.qps.max(1) as f64,
         burst: u32::try_from(rate.burst.max(1)).unwrap_or(u32::MAX),
+        breaker: BreakerLimits { open: context.settings.breaker_pause, ..Default::default() },
         ..Limits::default()
     };
     let limits = match &capabilities {
@@ -254,15 +288,29 @@ fn check_health(
         let wait = Duration::try_from(next.duration_since(now)).unwrap_or_default();
         return wait.max(Duration::from_millis(100)).min(interval);
     }
+    // Without a wish, the platform's own deadlines hold.
+    let wish = provider.spec.health_check.as_ref();
+    let limit = wish.and_then(|check| check.timeout.to_std().ok()).filter(|limit| !limit.is_zero());
     let (context_, connection_) = (context.clone(), connection.clone());
-    context.tasks.spawn(async move { check(context_, connection_, settings).await });
+    context.tasks.spawn(async move { check(context_, connection_, settings, limit).await });
     interval
 }
 
-async fn check(context: Arc<Context>, connection: Arc<Connection>, settings: HealthCheck) {
-    let result = match connection.gate.validate().await {
-        Ok(()) => connection.gate.capabilities().await,
-        Err(error) => Err(error),
+async fn check(
+    context: Arc<Context>,
+    connection: Arc<Connection>,
+    settings: HealthCheck,
+    limit: Option<Duration>,
+) {
+    let asked = async {
+        connection.gate.validate().await?;
+        connection.gate.capabilities().await
+    };
+    let result = match limit {
+        None => asked.await,
+        Some(limit) => tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| {
+            Err(ProviderError::unavailable(format!("it did not answer within {limit:?}")))
+        }),
     };
     let now = context.clock.now();
     let threshold = |number: i32| u32::try_from(number).unwrap_or(1).max(1);
@@ -303,7 +351,8 @@ async fn check(context: Arc<Context>, connection: Arc<Connection>, settings: Hea
         if let Some(provider) = Context::cached(&context.providers, &connection.key) {
             let discovery = provider.spec.discovery.clone().unwrap_or_default();
             let interval = discovery.interval.to_std().unwrap_or(Duration::from_secs(10));
-            apply_limits(&provider, &connection, interval.max(Duration::from_millis(100)));
+            let interval = interval.max(Duration::from_millis(100));
+            apply_limits(&context, &provider, &connection, interval);
         }
         if first {
             keep_inventory(&context, &connection);
@@ -319,7 +368,11 @@ fn keep_inventory(context: &Arc<Context>, connection: &Arc<Connection>) {
     context.tasks.spawn(async move {
         let source = GateSource(connection.gate.clone());
         let news = |news: News| take_news(&context_, &connection, news);
-        connection.inventory.keep(&source, &news).await;
+        tokio::select! {
+            biased;
+            () = connection.closed() => {}
+            () = connection.inventory.keep(&source, &news) => {}
+        }
     });
 }
 
@@ -367,20 +420,21 @@ async fn delete(context: &Arc<Context>, provider: &Provider, key: &Key) -> Resul
     }
     let users = context.users_of(key);
     if users.is_empty() {
-        context.fleet.remove(key);
+        release(context, key);
         lock(&context.targets).remove(key);
         set_finalizer(context, provider, false).await?;
         return Ok(Action::await_change());
     }
     // Machines can only be removed while their provider is there. It goes on working until then.
-    let connection = connect(context, provider, key).await?.ok();
+    let (runtime, connection) = connect(context, provider, key).await?;
+    let connection = connection.ok();
     let next = connection.as_ref().map(|connection| check_health(context, provider, connection));
     let first = users.first().map(ToString::to_string).unwrap_or_default();
     let problem = Problem::new(
         reasons::DELETING,
         format!("{} VirtualMachines are still on it, {first} among them", users.len()),
     );
-    status::publish(context, provider, connection.as_ref(), Some(&problem)).await?;
+    status::publish(context, provider, &runtime, connection.as_ref(), Some(&problem)).await?;
     Ok(Action::requeue(next.unwrap_or(Duration::from_secs(30))))
 }
 

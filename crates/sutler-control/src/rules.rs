@@ -36,6 +36,16 @@ pub enum Rule {
     StaleReadsAreNotTrusted,
     /// Extra machines of a record are reaped.
     ExtrasAreReaped,
+    /// What is brought to a platform is on record first.
+    ImagesOnRecordFirst,
+    /// An image stays while machines stand on it.
+    ImagesInUseStay,
+    /// An image that is deleted is taken off its platforms.
+    ImagesLeaveNothing,
+    /// A guest is told before it is stopped.
+    GuestsAreTold,
+    /// A call whose answer was lost on the way may have been carried out.
+    LostCallsAreUnknown,
     /// 1: a snapshot's name is on record before it is asked for.
     SnapshotIntentFirst,
     /// 2: a snapshot whose outcome is not known is looked for before it is asked for again.
@@ -56,7 +66,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them, each of which the simulation notices when it is broken.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::IntentBeforeAction,
         Self::LookBeforeCreate,
         Self::SettleWindow,
@@ -72,6 +82,11 @@ impl Rule {
         Self::FactsStay,
         Self::StaleReadsAreNotTrusted,
         Self::ExtrasAreReaped,
+        Self::ImagesOnRecordFirst,
+        Self::ImagesInUseStay,
+        Self::ImagesLeaveNothing,
+        Self::GuestsAreTold,
+        Self::LostCallsAreUnknown,
         Self::SnapshotIntentFirst,
         Self::LookBeforeSnapshot,
         Self::OneRevertAtATime,
@@ -96,7 +111,7 @@ pub fn break_rule(rule: Option<Rule>) {
 
 /// Whether a test broke this rule.
 #[cfg(feature = "mutations")]
-pub(crate) fn broken(rule: Rule) -> bool {
+pub fn broken(rule: Rule) -> bool {
     BROKEN.with(std::cell::Cell::get) == Some(rule)
 }
 

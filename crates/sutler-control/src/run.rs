@@ -232,6 +232,7 @@ pub async fn run(
         .boxed(),
         unserved::run(&context).boxed(),
         secrets(&context).boxed(),
+        providers::watch_deployments(&context).boxed(),
     ];
     futures::future::join_all(work).await;
     Ok(())

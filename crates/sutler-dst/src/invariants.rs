@@ -16,7 +16,9 @@ use sutler_provider::{Accepted, ErrorKind, Result, Token, UniqueBy};
 use sutler_sim::{Cause, Happened, Sim, Truth};
 use tokio::time::Instant;
 
-use crate::{copies::Copies, hooks::Hooks, images::Images, sets::Sets, snapshots::Snapshots};
+use crate::{
+    copies::Copies, hooks::Hooks, images::Images, sets::Sets, snapshots::Snapshots, world::MAIN,
+};
 
 /// What has been seen so far, and what was wrong with it.
 #[derive(Default)]
@@ -39,6 +41,9 @@ pub struct Judge {
     pub copies: Copies,
     /// What sets are on record.
     pub sets: Sets,
+    /// Whether machines on the platform that gets into trouble carry tokens, as they do on its
+    /// neighbour.
+    pub tokens: bool,
     creates: Vec<Create>,
     lists: BTreeMap<(String, String), Instant>,
     judged: BTreeMap<String, usize>,
@@ -53,9 +58,6 @@ pub struct Judge {
 
 /// How often a platform is listed at most.
 const LIST_INTERVAL: Duration = Duration::from_secs(10);
-
-/// How much later than it was begun a list may be answered that was refused at first.
-const LIST_RETRY: Duration = Duration::from_secs(1);
 
 /// How long a machine may take on a platform to which nothing happens.
 const NEIGHBOUR_PATIENCE: Duration = Duration::from_secs(15);
@@ -156,7 +158,7 @@ impl Judge {
         let key = (platform.to_owned(), reader.to_owned());
         let now = Instant::now();
         if let Some(last) = self.lists.insert(key, now)
-            && now - last < LIST_INTERVAL / 2 - LIST_RETRY
+            && now - last < LIST_INTERVAL / 2
         {
             self.wrong(format!("rule 9: {reader} listed {platform} again after {:?}", now - last));
         }
@@ -266,7 +268,7 @@ impl Judge {
     }
 
     /// A record was written.
-    pub fn record_written(&mut self, new: &VirtualMachine) {
+    pub fn record_written(&mut self, new: &VirtualMachine, sims: &BTreeMap<String, Sim>) {
         let uid = new.uid().unwrap_or_default();
         self.born.entry(uid.clone()).or_insert_with(Instant::now);
         let old = self.records.insert(uid.clone(), new.clone());
@@ -304,8 +306,17 @@ impl Judge {
         {
             self.wrong(format!("rule 11: {} lost its addresses", new.name_any()));
         }
-        // Rule 7: one claimant per machine.
+        // Rule 7: one claimant per machine. Where tokens prove it, one that is on its way out and has no
+        // machine any more may name an ID that was given away within the second.
         if let Some(id) = &status.id {
+            let platform = &new.spec.provider_ref.name;
+            let proven = self.tokens || platform != MAIN;
+            let has = |vm: &VirtualMachine| {
+                let machines = sims.get(platform).map(Sim::machines).unwrap_or_default();
+                let uids = machines.iter().filter_map(|truth| truth.machine.token.as_ref());
+                uids.into_iter().any(|token| Some(&token.uid) == vm.metadata.uid.as_ref())
+            };
+            let spent = |vm: &VirtualMachine| vm.metadata.deletion_timestamp.is_some() && !has(vm);
             let other = self.records.values().find(|other| {
                 other.uid() != new.uid()
                     && other.spec.provider_ref == new.spec.provider_ref
@@ -314,6 +325,7 @@ impl Judge {
                             && other.created_at.is_some()
                             && other.created_at == status.created_at
                     })
+                    && !(proven && (spent(other) || spent(new)))
             });
             if let Some(other) = other {
                 let (a, b) = (new.name_any(), other.name_any());
@@ -325,6 +337,17 @@ impl Judge {
         if was > is {
             self.wrong(format!("the generation of {} went back", new.name_any()));
         }
+    }
+
+    /// Whether a machine was made by a request that had been answered, and after its record was to
+    /// go: a platform that carries out one request twice. Its token tells whose it was, and rule 8
+    /// what is done about it.
+    fn is_second_effect(&self, vm: &VirtualMachine, truth: &Truth) -> bool {
+        let Some(token) = &truth.machine.token else { return false };
+        let mut asked = self.creates.iter().filter(|create| create.token == *token).peekable();
+        let answered = asked.peek().is_some() && asked.all(|create| create.answered);
+        let deleted = vm.metadata.deletion_timestamp.as_ref().map(|at| at.0);
+        answered && deleted.zip(truth.machine.created_at).is_some_and(|(at, made)| made > at)
     }
 
     /// A record went off the books: rule 6.
@@ -344,7 +367,8 @@ impl Judge {
         }
         for (platform, sim) in sims {
             for truth in sim.machines() {
-                if self.owner(platform, &truth).as_deref() == Some(&uid) {
+                let ours = self.owner(platform, &truth).as_deref() == Some(&uid);
+                if ours && !self.is_second_effect(last, &truth) {
                     self.wrong(format!(
                         "rule 6: {} is off the books and machine {} is still there",
                         vm.name_any(),

@@ -21,6 +21,7 @@ pub mod scenario;
 pub mod sets;
 pub mod snapshots;
 pub mod users;
+pub mod wire;
 pub mod world;
 
 use std::panic::AssertUnwindSafe;

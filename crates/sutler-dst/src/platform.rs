@@ -3,15 +3,22 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sutler_control::fleet::{Connector, Target};
+use sutler_control::{
+    fleet::{Connector, Target},
+    rules::{Rule, broken},
+};
 use sutler_provider::{
-    Accepted, Capabilities, CloneRequest, CreateRequest, DeleteRequest, Error, EventStream,
-    GuestCommand, GuestOutput, Host, Listing, Machine, MachineId, Owner, PowerOp, PowerRequest,
-    PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result, SnapshotId,
-    SnapshotRequest, Snapshotted, Started, TaskId, TaskState, Token,
+    Accepted, Capabilities, CloneRequest, CreateRequest, DeleteRequest, Error, ErrorKind,
+    EventStream, GuestCommand, GuestOutput, Host, Listing, Machine, MachineId, Owner, PowerOp,
+    PowerRequest, PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result,
+    SnapshotId, SnapshotRequest, Snapshotted, Started, TaskId, TaskState, Token,
 };
 
-use crate::{images::NAME, process::Fuse, world::World};
+use crate::{
+    images::NAME,
+    process::Fuse,
+    world::{MAIN, World},
+};
 
 /// Connects one process to the platforms of the world.
 pub struct Platforms {
@@ -35,8 +42,13 @@ impl Connector for Platforms {
         if !self.world.sims.contains_key(&platform) {
             return Err(Error::invalid("spec.endpoint", "there is no such platform"));
         }
+        let at: Arc<dyn Provider> = match &self.world.wire {
+            Some(wire) if platform == MAIN => Arc::new(wire.remote()),
+            _ => Arc::new(self.world.sims[&platform].clone()),
+        };
         Ok(Arc::new(Watched {
             world: self.world.clone(),
+            at,
             platform,
             process: self.name.clone(),
             life: self.life,
@@ -48,6 +60,8 @@ impl Connector for Platforms {
 /// A platform behind the fuse of a process, every call of which is told to the invariants.
 struct Watched {
     world: Arc<World>,
+    /// The platform itself, or its other end.
+    at: Arc<dyn Provider>,
     platform: String,
     process: String,
     life: u64,
@@ -86,25 +100,25 @@ impl Watched {
 #[async_trait]
 impl Provider for Watched {
     async fn validate(&self) -> Result<()> {
-        self.through(format!("{} validate", self.platform), self.sim().validate()).await
+        self.through(format!("{} validate", self.platform), self.at.validate()).await
     }
 
     async fn capabilities(&self) -> Result<Capabilities> {
         self.fuse.burn("before", "capabilities").await;
-        self.sim().capabilities().await
+        self.at.capabilities().await
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Accepted> {
         let token = request.owner.token.clone();
         let host = request.placement.host.clone().unwrap_or_default();
         let what = format!("{} create {} {token} {host}", self.platform, request.name);
-        self.make(what, &token, self.sim().create(request)).await
+        self.make(what, &token, self.at.create(request)).await
     }
 
     async fn clone_machine(&self, request: CloneRequest) -> Result<Accepted> {
         let token = request.target.owner.token.clone();
         let what = format!("{} copy {} {token}", self.platform, request.source);
-        self.make(what, &token, self.sim().clone_machine(request)).await
+        self.make(what, &token, self.at.clone_machine(request)).await
     }
 
     async fn snapshot_create(&self, request: SnapshotRequest) -> Result<Snapshotted> {
@@ -118,7 +132,7 @@ impl Provider for Watched {
             number
         });
         let call = async {
-            let result = self.sim().snapshot_create(request).await;
+            let result = self.at.snapshot_create(request).await;
             self.world.judge(|judge| {
                 if let Some(number) = number {
                     judge.snapshots.take_answered(number, &result);
@@ -140,7 +154,7 @@ impl Provider for Watched {
             let judged = judge.snapshots.delete_sent(id, snapshot, self.sim());
             judge.insist(judged);
         });
-        self.through(what, self.sim().snapshot_delete(id, proof, snapshot)).await
+        self.through(what, self.at.snapshot_delete(id, proof, snapshot)).await
     }
 
     async fn snapshot_revert(
@@ -161,7 +175,7 @@ impl Provider for Watched {
             number
         });
         let call = async {
-            let result = self.sim().snapshot_revert(id, proof, snapshot).await;
+            let result = self.at.snapshot_revert(id, proof, snapshot).await;
             self.world.judge(|judge| {
                 if let Some(number) = number {
                     judge.snapshots.revert_answered(uid, number, &result);
@@ -173,13 +187,13 @@ impl Provider for Watched {
     }
 
     async fn hosts(&self) -> Result<Vec<Host>> {
-        self.through(format!("{} hosts", self.platform), self.sim().hosts()).await
+        self.through(format!("{} hosts", self.platform), self.at.hosts()).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<Started> {
         let what = format!("{} delete {} {}", self.platform, request.id, request.proof.owner.token);
         self.judge_stop(&request.id, &request.proof);
-        self.through(what, self.sim().delete(request)).await
+        self.through(what, self.at.delete(request)).await
     }
 
     async fn power(&self, request: PowerRequest) -> Result<Started> {
@@ -187,26 +201,26 @@ impl Provider for Watched {
         if matches!(request.op, PowerOp::Off | PowerOp::Shutdown { .. }) {
             self.judge_stop(&request.id, &request.proof);
         }
-        self.through(what, self.sim().power(request)).await
+        self.through(what, self.at.power(request)).await
     }
 
     async fn reconfigure(&self, request: ReconfigureRequest) -> Result<Started> {
         let what = format!("{} reconfigure {}", self.platform, request.id);
-        self.through(what, self.sim().reconfigure(request)).await
+        self.through(what, self.at.reconfigure(request)).await
     }
 
     async fn describe(&self, id: &MachineId) -> Result<Option<Machine>> {
-        self.through(format!("{} describe {id}", self.platform), self.sim().describe(id)).await
+        self.through(format!("{} describe {id}", self.platform), self.at.describe(id)).await
     }
 
     async fn task(&self, id: &TaskId) -> Result<TaskState> {
-        self.through(format!("{} task {id}", self.platform), self.sim().task(id)).await
+        self.through(format!("{} task {id}", self.platform), self.at.task(id)).await
     }
 
     async fn list(&self) -> Result<Listing> {
         let what = format!("{} list", self.platform);
         self.fuse.burn("before", &what).await;
-        let result = self.sim().list().await;
+        let result = self.at.list().await;
         if result.is_ok() {
             let reader = format!("{}-{}", self.process, self.life);
             self.world.judge(|judge| judge.listed(&self.platform, &reader));
@@ -228,11 +242,11 @@ impl Provider for Watched {
     }
 
     async fn disown(&self, id: &MachineId, proof: &Proof) -> Result<()> {
-        self.through(format!("{} disown {id}", self.platform), self.sim().disown(id, proof)).await
+        self.through(format!("{} disown {id}", self.platform), self.at.disown(id, proof)).await
     }
 
     async fn adopt(&self, id: &MachineId, owner: &Owner) -> Result<()> {
-        self.through(format!("{} adopt {id}", self.platform), self.sim().adopt(id, owner)).await
+        self.through(format!("{} adopt {id}", self.platform), self.at.adopt(id, owner)).await
     }
 
     async fn image_prepare(&self, request: PrepareRequest) -> Result<Prepared> {
@@ -242,7 +256,7 @@ impl Provider for Watched {
             let judged = judge.images.prepare_sent(&self.platform, target, force, self.sim());
             judge.insist(judged);
         });
-        self.through(what, self.sim().image_prepare(request)).await
+        self.through(what, self.at.image_prepare(request)).await
     }
 
     async fn image_remove(&self, target: &str) -> Result<Started> {
@@ -258,14 +272,14 @@ impl Provider for Watched {
             let judged = judge.images.remove_sent(&self.platform, target, used);
             judge.insist(judged);
         });
-        self.through(what, self.sim().image_remove(target)).await
+        self.through(what, self.at.image_remove(target)).await
     }
 
     async fn guest_exec(&self, command: GuestCommand) -> Result<GuestOutput> {
         let what = format!("{} exec {} {:?}", self.platform, command.id, command.command);
         let reader = (self.process.clone(), self.life);
         self.world.judge(|judge| judge.hooks.executed(&reader, &command.id, &command.command));
-        self.through(what, self.sim().guest_exec(command)).await
+        self.through(what, self.at.guest_exec(command)).await
     }
 }
 
@@ -280,7 +294,7 @@ impl Watched {
         self.fuse.burn("before", &what).await;
         self.world.log.line(&self.process, format_args!("{what} is sent"));
         let number = self.world.create_sent(&self.platform, token);
-        let result = call.await;
+        let result = self.heard(call.await);
         self.world.judge(|judge| judge.create_answered(number, &result));
         let said = match &result {
             Ok(accepted) => format!("{accepted:?}"),
@@ -290,6 +304,20 @@ impl Watched {
         self.world.check();
         self.fuse.burn("after", &what).await;
         result
+    }
+
+    /// An answer of the line, or what one that breaks the rule would make of its loss.
+    fn heard<T>(&self, result: Result<T>) -> Result<T> {
+        match result {
+            Err(error)
+                if self.world.wire.is_some()
+                    && error.kind() == ErrorKind::Indeterminate
+                    && broken(Rule::LostCallsAreUnknown) =>
+            {
+                Err(Error::unavailable(error.message()))
+            }
+            result => result,
+        }
     }
 
     /// A machine is about to be stopped: its guest was told, where that is wanted.
@@ -305,7 +333,7 @@ impl Watched {
     async fn through_events(&self) -> Result<EventStream> {
         let what = format!("{} events", self.platform);
         self.fuse.burn("before", &what).await;
-        let stream = self.sim().events().await;
+        let stream = self.at.events().await;
         self.world.log.line(&self.process, format_args!("{what} {}", stream.is_ok()));
         stream
     }

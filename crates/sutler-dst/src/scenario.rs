@@ -6,7 +6,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use sutler_provider::UniqueBy;
 use sutler_sim::{Chances, Feature, Ids, OutageChance, Settings, WorkTimes};
 
-use crate::{sets, snapshots};
+use crate::{sets, snapshots, wire::Line};
 
 /// What a seed is about. Some faults show only where many things come together, which chance alone
 /// brings about too rarely: they have seeds of their own among all others.
@@ -28,11 +28,14 @@ pub enum Theme {
     Copies,
     /// A set is scaled and updated, and its machines may have to be on hosts of their own.
     Sets,
+    /// The platform is at the other end of a line, which is cut again and again.
+    Wire,
 }
 
 impl Theme {
     fn of(seed: u64) -> Self {
         match (seed % 16, seed % 48) {
+            (_, 16 | 19 | 32) => Self::Wire,
             (6, _) => Self::Hanging,
             (8, _) => Self::Names,
             (11, _) => Self::Images,
@@ -61,6 +64,8 @@ pub struct Scenario {
     pub platform: Settings,
     /// Whether machines' names carry a hash.
     pub hashed: bool,
+    /// The line to the platform, where it is not in the process itself.
+    pub line: Option<Line>,
     /// How likely each fault of the platform is for one call.
     pub chances: Chances,
     /// How many records users make.
@@ -104,6 +109,7 @@ impl Scenario {
             Theme::Snapshots => any.snapshots(rng),
             Theme::Copies => any.copies(rng),
             Theme::Sets => any.sets(rng),
+            Theme::Wire => any.wire(rng),
         }
     }
 
@@ -203,6 +209,25 @@ impl Scenario {
         }
     }
 
+    fn wire(mut self, rng: &mut StdRng) -> Self {
+        let extensions = rng.random_bool(0.5);
+        if !extensions {
+            // The wire form of others knows no tokens: a machine is told by its name, and an extra
+            // that comes after its record is gone cannot be told at all.
+            self.platform.token = false;
+            self.hashed = true;
+            self.chances.duplicate = 0.0;
+            if self.platform.unique_by == UniqueBy::Token {
+                self.platform.unique_by = UniqueBy::Name;
+            }
+        }
+        let cut_within = Duration::from_millis(rng.random_range(1_000..40_000));
+        let slow = rng.random_bool(0.7);
+        let delay = Duration::from_millis(if slow { rng.random_range(1..600) } else { 0 });
+        let line = Some(Line { extensions, delay, cut_within });
+        Self { theme: Theme::Wire, line, on_main: 0.8, ..self }
+    }
+
     fn any(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let token = rng.random_bool(0.75);
@@ -281,6 +306,7 @@ impl Scenario {
             theme: Theme::Any,
             platform,
             hashed,
+            line: None,
             chances,
             machines: rng.random_range(1..6),
             on_main: 0.85,
@@ -323,6 +349,7 @@ impl Scenario {
                 ..Settings::default()
             },
             hashed: true,
+            line: None,
             chances: Chances::default(),
             machines: 1,
             on_main: 1.0,

@@ -25,6 +25,7 @@ use crate::{
     process::Process,
     scenario::{Scenario, Theme},
     users,
+    wire::Wire,
 };
 
 /// The platform that gets into trouble.
@@ -43,6 +44,8 @@ pub struct World {
     pub server: ApiServer,
     /// The platforms, by name.
     pub sims: BTreeMap<String, Sim>,
+    /// The line to the platform that gets into trouble, where it is not in the process itself.
+    pub wire: Option<Arc<Wire>>,
     /// The time.
     pub clock: VirtualClock,
     /// What happened.
@@ -108,12 +111,14 @@ impl World {
             ..Settings::default()
         };
         let neighbour = Sim::in_memory(calm, Arc::new(clock)).expect("settings fit");
+        let wire = scenario.line.map(|line| Wire::begin(&main, line));
         let sims = BTreeMap::from([(MAIN.to_owned(), main), (NEIGHBOUR.to_owned(), neighbour)]);
         log.line("", format_args!("{scenario:?}"));
         Arc::new(Self {
             scenario,
             server,
             sims,
+            wire,
             clock,
             log,
             judge: Mutex::default(),
@@ -169,7 +174,7 @@ impl World {
                 let Ok(vm) = serde_json::from_value::<VirtualMachine>(object) else { return };
                 self.judge(|judge| match is_gone(&vm.metadata) {
                     true => judge.record_gone(&vm, &self.sims),
-                    false => judge.record_written(&vm),
+                    false => judge.record_written(&vm, &self.sims),
                 });
             }
             Some("Provider") => {
@@ -302,7 +307,10 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     let client = users::client(&world);
     users::prepare(&world, &client).await;
     let installation = users::installation(&client).await;
-    world.judge(|judge| judge.installation = installation);
+    world.judge(|judge| {
+        judge.installation = installation;
+        judge.tokens = world.scenario.platform.token;
+    });
     let main = &world.sims[MAIN];
     main.set_chances(world.scenario.chances);
     let mut processes = vec![Process::start(&world, "A", seed ^ 0xa)];
@@ -313,7 +321,12 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     } else {
         let user = users::act(&world, &client, seed, end);
         let fate = trouble(&world, &mut processes, &mut rng, end);
-        futures::future::join(user, fate).await;
+        let cuts = async {
+            if let Some(wire) = &world.wire {
+                wire.trouble(seed, end, &world.log).await;
+            }
+        };
+        futures::future::join3(user, fate, cuts).await;
     }
 
     world.log.line("", "calm");

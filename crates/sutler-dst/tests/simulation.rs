@@ -23,13 +23,18 @@ const KEPT: &[(u64, &str)] = &[
     (260, "a snapshot was deleted because a cache did not know its machine yet"),
     (333, "a machine that its platform never finished with was looked at without end"),
     (383, "two processes answered each other's statuses of a snapshot without end"),
+    (100_852, "a list that was tried twice was followed by the next one too soon"),
+    (101_265, "the same, after a list that took long"),
+    (110_639, "the power of an earlier machine passed for that of the next, which was not told"),
+    (111_487, "a machine that took over the ID of the dead one before it was not found"),
+    (112_030, "a guest was not told of a stop that came after one which reached nobody"),
 ];
 
 /// Each rule with a seed that notices when it is broken.
 const BROKEN: &[(&str, u64)] = &[
     ("IntentBeforeAction", 0),
     ("LookBeforeCreate", 0),
-    ("SettleWindow", 9),
+    ("SettleWindow", 21),
     ("UnknownIsNotAbsent", 23),
     ("SuccessIsObserved", 0),
     ("DeleteOnlyOurs", 0),
@@ -41,7 +46,12 @@ const BROKEN: &[(&str, u64)] = &[
     ("NobodyBlocksTheNeighbour", 326),
     ("FactsStay", 0),
     ("StaleReadsAreNotTrusted", 0),
-    ("ExtrasAreReaped", 356),
+    ("ExtrasAreReaped", 613),
+    ("ImagesOnRecordFirst", 11),
+    ("ImagesInUseStay", 59),
+    ("ImagesLeaveNothing", 123),
+    ("GuestsAreTold", 14),
+    ("LostCallsAreUnknown", 368),
     ("SnapshotIntentFirst", 5),
     ("LookBeforeSnapshot", 5),
     ("OneRevertAtATime", 66),

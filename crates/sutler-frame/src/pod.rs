@@ -20,6 +20,8 @@ pub struct Pod {
     pub name: Option<String>,
     /// `TLS_INSECURE_SKIP_VERIFY`: whether the platform's own certificate is not verified.
     pub insecure_skip_verify: bool,
+    /// `PROVIDER_OPTIONS`: the Provider's `spec.options` as JSON, which the provider checks.
+    pub options: Option<String>,
     /// `PROVIDER_DEFAULT_*`, by what follows, in lower case.
     pub defaults: BTreeMap<String, String>,
     /// The files of the mounted Secret.
@@ -44,6 +46,7 @@ impl Pod {
                 "PROVIDER_ENDPOINT" => pod.endpoint = Some(value),
                 "PROVIDER_NAMESPACE" => pod.namespace = Some(value),
                 "PROVIDER_NAME" => pod.name = Some(value),
+                "PROVIDER_OPTIONS" => pod.options = Some(value),
                 "TLS_INSECURE_SKIP_VERIFY" => pod.insecure_skip_verify = is_true(&value),
                 _ => {
                     if let Some(name) = key.strip_prefix("PROVIDER_DEFAULT_") {
@@ -90,6 +93,7 @@ mod tests {
         let variables = [
             ("PROVIDER_TYPE", "sim"),
             ("PROVIDER_ENDPOINT", "sim://lab"),
+            ("PROVIDER_OPTIONS", "{}"),
             ("PROVIDER_DEFAULT_STORAGE_POD", "pod"),
             ("TLS_INSECURE_SKIP_VERIFY", "true"),
             ("HOME", "/nowhere"),
@@ -97,6 +101,7 @@ mod tests {
         let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let pod = Pod::from_parts(variables, folder.path()).unwrap();
         assert_eq!(pod.endpoint.as_deref(), Some("sim://lab"));
+        assert_eq!(pod.options.as_deref(), Some("{}"));
         assert_eq!(pod.defaults["storage_pod"], "pod");
         assert!(pod.insecure_skip_verify && pod.name.is_none());
         assert_eq!(pod.credentials.get("username").unwrap().expose_str(), Some("me"));

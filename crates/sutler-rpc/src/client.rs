@@ -40,6 +40,9 @@ pub struct RemoteOptions {
     pub extensions: bool,
     /// What is taken to be unique on a platform whose provider has no Extensions, and so cannot say.
     pub unique_by: UniqueBy,
+    /// How far behind the present the lists of such a provider may be: several platforms answer from
+    /// a cache, and a machine that is missing there would be made again.
+    pub list_lag: std::time::Duration,
 }
 
 impl RemoteOptions {
@@ -52,6 +55,7 @@ impl RemoteOptions {
             dial_timeout: std::time::Duration::from_secs(10),
             extensions: true,
             unique_by: UniqueBy::Name,
+            list_lag: std::time::Duration::from_secs(15),
         }
     }
 }

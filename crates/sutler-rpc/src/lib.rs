@@ -23,7 +23,7 @@ pub mod tls;
 
 pub use client::{Address, Remote, RemoteOptions};
 pub use malformed::Malformed;
-pub use server::{Listener, Server, ServerOptions};
+pub use server::{Hand, Listener, Server, ServerOptions};
 pub use status::{error_of, status_of};
 pub use tls::{ClientSecurity, Pem, PemFiles, Security, ServerSecurity, Store};
 

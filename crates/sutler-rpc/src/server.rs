@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Status;
 use tonic_health::ServingStatus;
 
-pub use listen::Listener;
+pub use listen::{Hand, Listener};
 
 use crate::{
     Malformed,

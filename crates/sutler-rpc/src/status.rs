@@ -67,6 +67,10 @@ pub fn error_of(status: &Status, mutating: bool) -> Error {
         }
     }
     let kind = match status.code() {
+        // The line broke, and the code is only a guess at what that looks like: it says nothing of
+        // the provider, nor of what became of the request.
+        _ if status.source().is_some() && mutating => ErrorKind::Indeterminate,
+        _ if status.source().is_some() => ErrorKind::Unavailable,
         Code::InvalidArgument | Code::OutOfRange => ErrorKind::Invalid,
         Code::PermissionDenied | Code::Unauthenticated => ErrorKind::Denied,
         Code::NotFound => ErrorKind::NotFound,
@@ -230,6 +234,18 @@ mod tests {
             assert_eq!(error_of(&status, false).kind(), look, "{code:?}");
             assert_eq!(error_of(&status, true).kind(), change, "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_broken_line_is_out_of_reach_whatever_it_looks_like() {
+        for code in [h2::Reason::INTERNAL_ERROR, h2::Reason::ENHANCE_YOUR_CALM] {
+            let status = Status::from_error(Box::new(h2::Error::from(code)));
+            assert_eq!(error_of(&status, false).kind(), ErrorKind::Unavailable, "{status:?}");
+            assert_eq!(error_of(&status, true).kind(), ErrorKind::Indeterminate, "{status:?}");
+        }
+        let broken = std::io::Error::other("broken pipe");
+        let status = Status::from_error(Box::new(broken));
+        assert_eq!(error_of(&status, false).kind(), ErrorKind::Unavailable, "{status:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use anyhow::{Context as _, anyhow};
 use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
-use sutler_frame::{ServeArgs, with_serve};
+use sutler_frame::{Pod, ServeArgs, with_serve};
 use sutler_provider::{Provider, SystemClock};
 use sutler_sim::{Settings, Sim};
 
@@ -50,7 +50,8 @@ async fn main() -> anyhow::Result<()> {
 }
 
 fn make(args: &Serve) -> anyhow::Result<Arc<dyn Provider>> {
-    let settings = settings(args)?;
+    let pod = Pod::read().context("the environment cannot be read")?;
+    let settings = settings(args, pod.options)?;
     let clock = Arc::new(SystemClock);
     let sim = match &args.state {
         Some(folder) => Sim::open(folder, settings, clock),
@@ -59,9 +60,11 @@ fn make(args: &Serve) -> anyhow::Result<Arc<dyn Provider>> {
     Ok(Arc::new(sim.context("the simulated hypervisor could not be opened")?))
 }
 
-fn settings(args: &Serve) -> anyhow::Result<Settings> {
-    let mut options: Map<String, Value> = match &args.options {
-        Some(text) => serde_json::from_str(text).context("--options is no JSON object")?,
+/// Options come by argument, or with the pod that a manager made.
+fn settings(args: &Serve, pod: Option<String>) -> anyhow::Result<Settings> {
+    let mut options: Map<String, Value> = match args.options.as_ref().or(pod.as_ref()) {
+        Some(text) => serde_json::from_str(text)
+            .context("--options, or PROVIDER_OPTIONS without it, is no JSON object")?,
         None => Map::new(),
     };
     for (field, pairs) in
@@ -94,7 +97,7 @@ mod tests {
     fn read(args: &[&str]) -> anyhow::Result<Settings> {
         let all = ["sutler-sim", "serve"].into_iter().chain(args.iter().copied());
         let Command::Serve(args) = Cli::try_parse_from(all)?.command;
-        settings(&args)
+        settings(&args, None)
     }
 
     #[test]

@@ -330,6 +330,7 @@ where
         "get" => answer::get_response(ctx, resource, agreed.form).await?,
         _ => {
             let body = negotiate::read_body(body).await?;
+            answer::can_be_shown(ctx, resource, agreed.form)?;
             let outcome = write_request(ctx, resource, &body).await?;
             answer::outcome_response(ctx, resource, agreed.form, outcome)?
         }

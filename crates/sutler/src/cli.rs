@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Keep the encryption of stored secrets
     #[command(subcommand)]
     Secrets(commands::secrets::SecretsCommand),
-    /// Check providers
+    /// Write and check providers
     #[command(subcommand)]
     Provider(commands::provider::ProviderCommand),
     /// Print completions for a shell

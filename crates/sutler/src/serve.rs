@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
@@ -44,6 +45,9 @@ pub(crate) struct ServeArgs {
     /// Serve the API alone: no controllers, and nothing is made at the first start
     #[arg(long, conflicts_with = "cluster")]
     pub(crate) api_only: bool,
+    /// How long a provider is left alone after five failures in a row
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = clock::parse_duration)]
+    pub(crate) breaker_pause: Duration,
     /// Serve Prometheus metrics here
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) metrics_listen: Option<SocketAddr>,

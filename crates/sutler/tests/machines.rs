@@ -24,6 +24,10 @@ macro_rules! both {
 mod changes;
 #[path = "machines/clones.rs"]
 mod clones;
+#[path = "machines/cut.rs"]
+mod cut;
+#[path = "machines/deployed.rs"]
+mod deployed;
 #[path = "machines/first.rs"]
 mod first;
 #[path = "machines/kill.rs"]
@@ -38,6 +42,8 @@ mod placement;
 mod platform;
 #[path = "machines/refused.rs"]
 mod refused;
+#[path = "machines/remote.rs"]
+mod remote;
 #[path = "machines/removal.rs"]
 mod removal;
 #[path = "machines/server.rs"]
@@ -46,3 +52,5 @@ mod server;
 mod sets;
 #[path = "machines/snapshots.rs"]
 mod snapshots;
+#[path = "machines/wire.rs"]
+mod wire;

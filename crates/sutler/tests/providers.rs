@@ -7,18 +7,32 @@ use std::{
 };
 
 use serde_json::json;
-use sutler_provider::SystemClock;
+use sutler_provider::{Credentials, Provider, SystemClock};
 use sutler_rpc::{Listener, Server, ServerOptions, ServerSecurity};
 use sutler_sim::{Settings, Sim};
+
+/// What `sutler provider new` writes, as it is before a name is filled in.
+#[path = "../src/commands/provider/template/src/check.rs"]
+#[expect(unreachable_pub, reason = "it is the root of its own crate")]
+mod check;
+#[path = "../src/commands/provider/template/src/platform.rs"]
+#[expect(unreachable_pub, reason = "it is the root of its own crate")]
+mod platform;
+#[path = "../src/commands/provider/template/src/provider.rs"]
+#[expect(unreachable_pub, reason = "it is the root of its own crate")]
+mod provider;
 
 async fn served() -> String {
     let options = json!({});
     let settings = Settings::from_options(options.as_object().unwrap()).unwrap();
-    let sim = Sim::in_memory(settings, Arc::new(SystemClock)).unwrap();
+    serve(Arc::new(Sim::in_memory(settings, Arc::new(SystemClock)).unwrap())).await
+}
+
+async fn serve(provider: Arc<dyn Provider>) -> String {
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.address().to_owned();
     tokio::spawn(async move {
-        let server = Server::new(Arc::new(sim), ServerOptions::default());
+        let server = Server::new(provider, ServerOptions::default());
         server.serve(listener, ServerSecurity::Plaintext, std::future::pending()).await.unwrap();
     });
     address
@@ -64,4 +78,16 @@ async fn nothing_is_talked_to_without_protection_unless_asked_for() {
 async fn a_provider_that_is_not_there_fails_the_suite() {
     let output = conformance(&["127.0.0.1:1", "--insecure", "--patience", "5"]).await;
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_provider_keeps_every_rule_for_what_it_reports() {
+    let platform = platform::Platform::connect(None, &Credentials::default()).unwrap();
+    let address = serve(Arc::new(provider::AcmeProvider::new(platform))).await;
+    let output = conformance(&[&address, "--insecure"]).await;
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    // Skipping nearly everything would pass as well.
+    let passed = out.lines().find_map(|line| line.split_once(" passed, ")?.0.parse::<u32>().ok());
+    assert!(passed.is_some_and(|passed| passed >= 60), "{out}");
 }

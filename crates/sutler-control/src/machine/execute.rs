@@ -520,7 +520,10 @@ impl Work<'_> {
                     }
                     Err(error) => {
                         memory.accepted.remove(what);
-                        memory.fail(what, error, &digest, now);
+                        match what {
+                            "delete" | "power" => memory.fail_stop(what, error, &digest, now),
+                            _ => memory.fail(what, error, &digest, now),
+                        }
                     }
                 }
             }

@@ -132,6 +132,10 @@ pub(crate) fn note(
     now: Timestamp,
 ) {
     let memory = &mut slot.memory;
+    if moment == Moment::PreStop {
+        let unheard = |error: &Error| error.kind() == ErrorKind::Unavailable;
+        memory.pre_stop_unheard = result.as_ref().err().is_some_and(unheard);
+    }
     let over = match result {
         Ok(()) => true,
         Err(error) => {
@@ -141,8 +145,9 @@ pub(crate) fn note(
             };
             memory.fail("hook", error, digest, now);
             let failures = memory.failures.get("hook").map_or(0, |failure| failure.count);
-            // What comes before a stop must not keep people from stopping.
-            moment == Moment::PreStop || failures >= most
+            // What comes before a stop must not keep people from stopping; but while nobody can be
+            // reached, nobody can be stopped either.
+            (moment == Moment::PreStop && !memory.pre_stop_unheard) || failures >= most
         }
     };
     if over {

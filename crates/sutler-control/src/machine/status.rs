@@ -194,7 +194,8 @@ fn next_status(
         // Its power counts as on only once what is to be done after a start was done, whether or not
         // its wishes can be met just now.
         let asked = vm.spec.lifecycle.as_ref().is_some_and(|hooks| hooks.post_start.is_some());
-        let hold = asked && !slot.memory.post_started && old.power_state != Some(PowerState::On);
+        // That of an earlier machine was forgotten above.
+        let hold = asked && !slot.memory.post_started && new.power_state != Some(PowerState::On);
         facts(&mut new, seen, desired, hold, now);
     } else if broken(Rule::FactsStay) && report.waiting.is_some() {
         new.ips.clear();

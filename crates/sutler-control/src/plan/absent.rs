@@ -8,7 +8,7 @@ use sutler_provider::{Power, Seen};
 use super::{
     DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, Step, Waiting,
     create::{complete_since, gone_since, held, later, look, observe, poll},
-    find::find,
+    find::{find, is_on_record},
     present::{before_anything, blocked},
     settled_at,
 };
@@ -63,7 +63,7 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
 fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Plan {
     let record = inputs.record;
     let id = &seen.machine.id;
-    if record.id.as_ref() != Some(&seen.machine.id) && !platform.capabilities.token {
+    if !is_on_record(record, seen) && !platform.capabilities.token {
         let report = deleting(format!("machine {id} is claimed before it is removed")).of(seen);
         return Plan { step: Step::Claim(id.clone()), report };
     }
@@ -77,16 +77,24 @@ fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Pl
         let report = deleting(format!("machine {id} is kept, and let go")).of(seen);
         return Plan { step: Step::Disown(id.clone()), report };
     }
-    let pre_stop = inputs.desired.is_ok_and(|desired| desired.pre_stop);
-    if pre_stop && seen.machine.power == Power::On && !inputs.memory.pre_stopped {
-        let report = deleting("what is to be done before its stop").of(seen);
-        return Plan { step: Step::PreStop(id.clone()), report };
-    }
-    let report = deleting(format!("machine {id} is being removed")).of(seen);
     if let Some(mut plan) = held(inputs, "delete", id.as_ref(), Phase::Deleting) {
         plan.report.machine = Some(seen.clone());
         return plan;
     }
+    let untold = !inputs.memory.pre_stopped && !broken(Rule::GuestsAreTold);
+    if let Ok(desired) = inputs.desired
+        && desired.pre_stop
+        && seen.machine.power == Power::On
+        && untold
+    {
+        if let Some(mut plan) = held(inputs, "hook", &desired.digest, Phase::Deleting) {
+            plan.report.machine = Some(seen.clone());
+            return plan;
+        }
+        let report = deleting("what is to be done before its stop").of(seen);
+        return Plan { step: Step::PreStop(id.clone()), report };
+    }
+    let report = deleting(format!("machine {id} is being removed")).of(seen);
     match inputs.memory.accepted.get("delete").filter(|accepted| accepted.digest == id.0) {
         Some(accepted) if accepted.task.is_some() => match &accepted.task {
             Some(task) => poll(inputs, task, report),

@@ -115,7 +115,7 @@ fn by_name(
     let mut candidates: Vec<&Seen> = platform
         .view
         .named(name)
-        .filter(|seen| Some(&seen.machine.id) != record.id.as_ref())
+        .filter(|seen| !is_on_record(record, seen))
         .filter(|seen| broken(Rule::ExclusiveClaim) || !claims.claimed(&seen.machine, &record.uid))
         .filter(|seen| {
             if broken(Rule::ExclusiveClaim) {
@@ -191,6 +191,12 @@ fn whose(record: &Record, name: Option<&str>, seen: &Seen) -> Whose {
         (Some(true), false) => Whose::Disputed,
         (Some(false), _) | (None, false) => Whose::Others,
     }
+}
+
+/// Whether this is the machine on record: it has its ID, and was not made at another time. Platforms
+/// give the ID of a dead machine to the next one, and that may be ours as well.
+pub(super) fn is_on_record(record: &Record, seen: &Seen) -> bool {
+    record.id.as_ref() == Some(&seen.machine.id) && made_when(record, seen) != Some(false)
 }
 
 /// Whether a machine was made when the record's was, as far as that is known.

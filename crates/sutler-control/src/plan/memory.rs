@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use sutler_provider::{Error, MachineId, TaskId};
+use sutler_provider::{Error, ErrorKind, MachineId, TaskId};
 
 /// What a process remembers of one record.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,6 +34,8 @@ pub struct Memory {
     pub described_at: Option<Timestamp>,
     /// Whether what is to be done before a stop was done for this stop.
     pub pre_stopped: bool,
+    /// Whether what is to be done before a stop did not reach the guest.
+    pub pre_stop_unheard: bool,
     /// Whether what is to be done after a start was done for this start.
     pub post_started: bool,
     /// When the guest was asked to shut down.
@@ -108,6 +110,15 @@ impl Memory {
             _ => 1,
         };
         self.failures.insert(what, Failure { error, count, at, digest: digest.to_owned() });
+    }
+
+    /// Notes that a stop or a delete failed. One that reached nobody was no stop: a guest that could
+    /// not be told of it is told before the next one.
+    pub fn fail_stop(&mut self, what: &'static str, error: Error, digest: &str, at: Timestamp) {
+        if error.kind() == ErrorKind::Unavailable && self.pre_stop_unheard {
+            self.pre_stopped = false;
+        }
+        self.fail(what, error, digest, at);
     }
 
     /// Notes that `what` succeeded, or is no longer wanted.

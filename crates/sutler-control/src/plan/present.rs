@@ -13,7 +13,7 @@ use super::{
     DeleteWhy, Desired, Inputs, Outcome, Plan, Platform, PowerStep, Report, Step, WantedPower,
     change::difference,
     create::{self, held, later, observe, poll},
-    find::{Search, find},
+    find::{Search, find, is_on_record},
     report::{Waiting, stage},
     settled_at,
 };
@@ -103,7 +103,7 @@ fn with_machine(
 ) -> Plan {
     let record = inputs.record;
     let mut plan = steps(inputs, platform, desired, seen);
-    if record.id.as_ref() != Some(&seen.machine.id) && !platform.capabilities.token {
+    if !is_on_record(record, seen) && !platform.capabilities.token {
         // Where a machine can carry no token, the claim on record is the proof: it comes first.
         plan.step = Step::Claim(seen.machine.id.clone());
     }
@@ -360,7 +360,14 @@ fn power(
     if let Some(plan) = held(inputs, "power", &digest, phase) {
         return Some(plan);
     }
-    if power == "off" && desired.pre_stop && !inputs.memory.pre_stopped {
+    if power == "off"
+        && desired.pre_stop
+        && !inputs.memory.pre_stopped
+        && !broken(Rule::GuestsAreTold)
+    {
+        if let Some(plan) = held(inputs, "hook", &desired.digest, phase) {
+            return Some(plan);
+        }
         let report =
             Report::busy(phase, reasons::RUNNING_HOOK, "what is to be done before its stop")
                 .at(stage, None);

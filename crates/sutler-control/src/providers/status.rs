@@ -11,14 +11,14 @@ use serde_json::json;
 use sutler_api::{
     conditions,
     infra::{
-        BreakerState, CacheStatus, HealthState, Provider, ProviderCapability,
-        ProviderRuntimeStatus, ProviderStatus, ReportedCapabilities, RuntimePhase, UniqueBy,
+        BreakerState, CacheStatus, HealthState, Provider, ProviderCapability, ProviderStatus,
+        ReportedCapabilities, UniqueBy,
     },
     names::{MANAGER, condition_types, reasons},
 };
 use sutler_provider::{Capabilities, ErrorKind, guard};
 
-use super::Problem;
+use super::{Problem, Runtime};
 use crate::{
     context::Context,
     fleet::{Connection, Key, lock},
@@ -33,11 +33,12 @@ const SPACING: Duration = Duration::from_secs(1);
 pub(super) async fn publish(
     context: &Arc<Context>,
     provider: &Provider,
+    runtime: &Runtime,
     connection: Option<&Arc<Connection>>,
     problem: Option<&Problem>,
 ) -> Result<Option<Duration>, Error> {
     let old = provider.status.clone().unwrap_or_default();
-    let new = next_status(context, provider, &old, connection, problem);
+    let new = next_status(context, provider, runtime, &old, connection, problem);
     let Some(patch) = status_difference(&old, &new) else { return Ok(None) };
     // Two processes that see things differently must not answer each other without end.
     let now = context.clock.now();
@@ -76,6 +77,7 @@ pub(super) async fn publish(
 fn next_status(
     context: &Context,
     provider: &Provider,
+    runtime: &Runtime,
     old: &ProviderStatus,
     connection: Option<&Arc<Connection>>,
     problem: Option<&Problem>,
@@ -86,10 +88,23 @@ fn next_status(
     let key = Key::new(provider.namespace().unwrap_or_default(), provider.name_any());
     new.observed_generation = generation;
     new.connected_vms = i32::try_from(context.users_of(&key).len()).ok();
+    new.runtime = Some(runtime.status.clone());
+    if runtime.tls.is_none() {
+        new.conditions.retain(|condition| condition.type_ != condition_types::TLS_CONFIGURED);
+    }
     let state = connection.map(|connection| connection.state());
     let mut set = |type_: &str, status: conditions::ConditionStatus, reason: &str, text: &str| {
         conditions::set(&mut new.conditions, type_, status, reason, text, generation, now);
     };
+    let said = [
+        (condition_types::PROVIDER_RUNTIME_READY, Some(&runtime.up)),
+        (condition_types::TLS_CONFIGURED, runtime.tls.as_ref()),
+    ];
+    for (type_, said) in said {
+        if let Some(said) = said {
+            set(type_, said.status, &said.reason, &said.message);
+        }
+    }
     let Some((connection, state)) = connection.zip(state) else {
         let (reason, message) = match problem {
             Some(problem) => (problem.reason.as_str(), problem.message.as_str()),
@@ -105,6 +120,10 @@ fn next_status(
         (Some(problem), _, _) => (false.into(), problem.reason.clone(), problem.message.clone()),
         (_, Some(true), _) if state.capabilities.is_some() => {
             (true.into(), reasons::READY.to_owned(), "the platform answers".to_owned())
+        }
+        // What is not up yet cannot be well: that is what there is to know.
+        (None, _, _) if !runtime.is_up() => {
+            (false.into(), runtime.up.reason.clone(), runtime.up.message.clone())
         }
         (_, _, Some(error)) => {
             (false.into(), error.kind().as_str().to_owned(), error.message().to_owned())
@@ -157,11 +176,6 @@ fn next_status(
         (None, _) => CacheStatus::Rebuilding,
         (Some(_), Some(_)) => CacheStatus::Stale,
         (Some(_), None) => CacheStatus::Fresh,
-    });
-    new.runtime = Some(ProviderRuntimeStatus {
-        phase: Some(RuntimePhase::Running),
-        message: Some("it runs in this process".to_owned()),
-        ..ProviderRuntimeStatus::default()
     });
     new.orphans = orphans::report(&state);
     new

@@ -411,10 +411,12 @@ pub(super) async fn secrets(context: &Arc<Context>) {
         wake_users(context, &Reference::Secret(key.clone()));
         for provider in context.providers.state() {
             let own = provider.namespace().unwrap_or_default();
-            let used = provider.spec.credential_secret_ref.as_ref().is_some_and(|reference| {
+            let logs_in = provider.spec.credential_secret_ref.as_ref().is_some_and(|reference| {
                 reference.name == key.name && reference.namespace_or(&own) == key.namespace
             });
-            if used {
+            let shows = own == key.namespace
+                && crate::providers::certificates_of(&provider) == Some(key.name.as_str());
+            if logs_in || shows {
                 context.wake_provider(&Key::new(own, provider.name_any()));
             }
         }

@@ -10,7 +10,7 @@ subject!("table":
     toy_list, toy_object, toy_empty, plain_columns, world_columns, wide_columns, watch, watch_toys, include_none, include_object, include_bad, pages, selectors, missing,
     version_beta, version_unknown, fallback, with_charset, status_columns, date_columns, write_answers, delete_answer,
     configmaps, secrets, pods, deployments, services, namespaces, nodes, serviceaccounts, leases, pdbs, roles, bindings, events, replicasets, daemonsets, claims, volumes, classes,
-    partial_object, partial_list, partial_watch, partial_version, partial_of_toy, partial_missing, partial_patch, partial_table_mix, no_headers_for_status,
+    partial_object, partial_list, partial_watch, partial_version, partial_of_toy, partial_missing, partial_patch, partial_of_collection, partial_table_mix, no_headers_for_status,
 );
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -418,6 +418,11 @@ fn partial_patch(c: &Case) {
     let call =
         Call::new("PATCH", "cm/a").text("application/merge-patch+json", "{\"data\":{\"k\":\"v\"}}");
     c.call(&call.accept(PARTIAL)).is(200).has("/kind", "PartialObjectMetadata");
+}
+
+fn partial_of_collection(c: &Case) {
+    c.post("cm", &cm("a")).is(201);
+    c.call(&Call::new("DELETE", "cm").accept(PARTIAL)).refused(406, "NotAcceptable");
 }
 
 fn partial_table_mix(c: &Case) {

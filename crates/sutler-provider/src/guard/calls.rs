@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use super::gate::Gate;
 use crate::{
     capabilities::{Capabilities, Deadlines},
-    contract::EventStream,
+    contract::{Console, EventStream},
     error::{Error, Result},
     identity::{MachineId, Owner, Proof, SnapshotId, TaskId},
     machine::{DiskInfo, Host, Listing, Machine, TaskState, Template},
     request::{
         Accepted, CloneRequest, CreateRequest, DeleteRequest, DiskRef, ExportRequest, Exported,
-        GuestCommand, GuestOutput, HardwareUpgradeRequest, Image, ImportRequest, Imported, PowerOp,
-        PowerRequest, PrepareRequest, Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted,
-        Started,
+        GuestCommand, GuestOutput, HardwareUpgradeRequest, Image, ImportRequest, Imported,
+        MigrateRequest, PowerOp, PowerRequest, PrepareRequest, Prepared, ReconfigureRequest,
+        SnapshotRequest, Snapshotted, Started,
     },
 };
 
@@ -198,6 +198,15 @@ impl Gate {
         .await
     }
 
+    /// [`Provider::console`](crate::Provider::console): the gate guards its opening and not what is
+    /// typed and printed.
+    pub async fn console(&self, id: &MachineId, proof: &Proof) -> Result<Console> {
+        self.call(Call::new("console", CallClass::Look), |provider| async move {
+            provider.console(id, proof).await
+        })
+        .await
+    }
+
     /// [`Provider::disk_info`](crate::Provider::disk_info).
     pub async fn disk_info(&self, disk: &DiskRef) -> Result<Option<DiskInfo>> {
         self.call(Call::new("disk_info", CallClass::Look), |provider| async move {
@@ -318,6 +327,22 @@ impl Gate {
         self.call(call, |provider| {
             let request = request.clone();
             async move { provider.hardware_upgrade(request).await }
+        })
+        .await
+    }
+
+    /// [`Provider::migrate`](crate::Provider::migrate). The host that it goes to is kept busy, unless
+    /// the terms name another.
+    pub async fn migrate(
+        &self,
+        request: MigrateRequest,
+        terms: impl Into<Terms>,
+    ) -> Result<Started> {
+        let host = Some(request.host.clone());
+        let call = Call { host, ..Call::new("migrate", CallClass::Make) };
+        self.call(call.under(terms.into()), |provider| {
+            let request = request.clone();
+            async move { provider.migrate(request).await }
         })
         .await
     }

@@ -80,9 +80,13 @@ impl Gate {
         state.grant(granted);
     }
 
-    /// Goes over to another connection to the same platform; what is under way stays with its own.
-    pub fn set_provider(&self, provider: Arc<dyn Provider>) {
-        self.lock().provider = provider;
+    /// Goes over to another connection to the same platform, and says whether it is another one; what
+    /// is under way stays with its own.
+    pub fn set_provider(&self, provider: Arc<dyn Provider>) -> bool {
+        let mut state = self.lock();
+        let another = !Arc::ptr_eq(&state.provider, &provider);
+        state.provider = provider;
+        another
     }
 
     /// Whether the platform is called.

@@ -17,14 +17,15 @@ use super::{gate::Gate, limits::Limits};
 use crate::{
     capabilities::Capabilities,
     clock::Clock,
-    contract::{EventStream, Provider},
+    contract::{Console, EventStream, Provider},
     error::{Error, Result},
     identity::{MachineId, Owner, Proof, SnapshotId, TaskId},
     machine::{DiskInfo, Host, Listing, Machine, TaskState, Template},
     request::{
         Accepted, CloneRequest, CreateRequest, DeleteRequest, DiskRef, ExportRequest, Exported,
-        GuestCommand, GuestOutput, HardwareUpgradeRequest, ImportRequest, Imported, PowerRequest,
-        PrepareRequest, Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted, Started,
+        GuestCommand, GuestOutput, HardwareUpgradeRequest, ImportRequest, Imported, MigrateRequest,
+        PowerRequest, PrepareRequest, Prepared, ReconfigureRequest, SnapshotRequest, Snapshotted,
+        Started,
     },
 };
 
@@ -157,6 +158,12 @@ impl Provider for Fake {
     }
     async fn hardware_upgrade(&self, _: HardwareUpgradeRequest) -> Result<Started> {
         self.answer("hardware_upgrade").await
+    }
+    async fn migrate(&self, _: MigrateRequest) -> Result<Started> {
+        self.answer("migrate").await
+    }
+    async fn console(&self, _: &MachineId, _: &Proof) -> Result<Console> {
+        self.answer("console").await
     }
     async fn guest_exec(&self, _: GuestCommand) -> Result<GuestOutput> {
         self.answer("guest_exec").await

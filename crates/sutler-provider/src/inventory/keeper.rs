@@ -36,7 +36,8 @@ pub trait Source: Send + Sync {
 /// How an inventory is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The pause between the beginnings of two lists, while somebody waits for one.
+    /// The time between the beginnings of two lists, while somebody waits for one. Half of it is
+    /// also the least pause after a list, which may have taken long, or several tries.
     pub interval: Duration,
     /// The pause between two lists that nobody waits for, which correct what was missed.
     pub resync: Duration,
@@ -149,6 +150,7 @@ impl Inventory {
         let mut subscribed_at: Option<Timestamp> = None;
         let mut list: Option<(Timestamp, BoxFuture<'_, Result<Listing>>)> = None;
         let mut last: Option<Timestamp> = None;
+        let mut ended: Option<Timestamp> = None;
         loop {
             let settings = self.settings();
             let now = self.clock.now();
@@ -165,14 +167,14 @@ impl Inventory {
                     Err(error) => news(News::Failed(error)),
                 }
             }
-            if list.is_none() && settings.list && self.due(&settings, last) <= now {
+            if list.is_none() && settings.list && self.due(&settings, last, ended) <= now {
                 self.lists.fetch_add(1, Ordering::Relaxed);
                 last = Some(now);
                 list = Some((now, source.list()));
             }
             let pause = match &list {
                 Some(_) => None,
-                None if settings.list => Some(elapsed(now, self.due(&settings, last))),
+                None if settings.list => Some(elapsed(now, self.due(&settings, last, ended))),
                 None => Some(settings.resync),
             };
             tokio::select! {
@@ -183,6 +185,7 @@ impl Inventory {
                 },
                 (begun, result) = done(&mut list) => {
                     list = None;
+                    ended = Some(self.clock.now());
                     self.take_list(result, begun, news);
                 }
                 () = self.wake.notified() => {}
@@ -192,16 +195,23 @@ impl Inventory {
     }
 
     /// When the next list should begin.
-    fn due(&self, settings: &Settings, last: Option<Timestamp>) -> Timestamp {
+    fn due(
+        &self,
+        settings: &Settings,
+        last: Option<Timestamp>,
+        ended: Option<Timestamp>,
+    ) -> Timestamp {
         let Some(last) = last else { return Timestamp::MIN };
         let regular = later(last, settings.resync);
         let wanted = lock(&self.wanted).first().copied();
-        match wanted {
+        let due = match wanted {
             Some(as_of) => {
                 later(as_of, settings.lag).max(later(last, settings.interval)).min(regular)
             }
             None => regular,
-        }
+        };
+        // A platform that needs as long as the interval is not listed without a pause.
+        ended.map_or(due, |ended| due.max(later(ended, settings.interval / 2)))
     }
 
     fn take_event(&self, event: Event, news: &(dyn Fn(News) + Send + Sync)) {
@@ -352,6 +362,36 @@ mod tests {
         let _ =
             tokio::time::timeout(Duration::from_secs(101), inventory.keep(&source, &news)).await;
         assert_eq!(source.lists.load(Ordering::Relaxed), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_takes_long_is_followed_by_a_pause() {
+        struct Slow(Mutex<Vec<Timestamp>>, Arc<Inventory>);
+
+        #[async_trait]
+        impl Source for Slow {
+            async fn list(&self) -> Result<Listing> {
+                lock(&self.0).push(self.1.clock.now());
+                tokio::time::sleep(Duration::from_secs(12)).await;
+                self.1.want(self.1.clock.now() + Duration::from_millis(1));
+                Ok(Listing { machines: Vec::new(), complete: true })
+            }
+
+            async fn events(&self) -> Result<EventStream> {
+                Ok(stream::pending().boxed())
+            }
+        }
+
+        let inventory = inventory(Settings::default());
+        let source = Slow(Mutex::default(), inventory.clone());
+        let _ =
+            tokio::time::timeout(Duration::from_secs(100), inventory.keep(&source, &|_| ())).await;
+        let begun = source.0.into_inner().unwrap();
+        assert_eq!(begun.len(), 6, "{begun:?}");
+        assert!(
+            begun.windows(2).all(|two| elapsed(two[0], two[1]) >= Duration::from_secs(17)),
+            "{begun:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

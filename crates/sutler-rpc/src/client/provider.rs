@@ -73,6 +73,7 @@ impl Provider for Remote {
         };
         let mut capabilities = base::capabilities::from(answer, self.0.options.unique_by, list);
         capabilities.deadlines = self.0.options.deadlines;
+        capabilities.list_lag = self.0.options.list_lag;
         Ok(capabilities)
     }
 

@@ -1,7 +1,7 @@
 //! Accepting connections, and letting in only those that may come in.
 
 use std::{
-    io,
+    fmt, io,
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     pin::Pin,
@@ -30,16 +30,36 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HANDSHAKES: usize = 256;
 
 /// A socket that is listened on.
-#[derive(Debug)]
 pub struct Listener {
     socket: Socket,
     address: String,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Listener({})", self.address)
+    }
+}
+
 enum Socket {
     Tcp(TcpListener),
     Unix { socket: UnixListener, _file: SocketFile },
+    Handed(mpsc::Receiver<BoxedStream>),
+}
+
+/// Hands connections that were made otherwise, such as through a tunnel, to a listener.
+#[derive(Clone)]
+pub struct Hand(mpsc::Sender<BoxedStream>);
+
+impl Hand {
+    /// Hands a connection over; an error says that nobody listens any more.
+    pub async fn over<S>(&self, stream: S) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let stream: BoxedStream = Box::new(stream);
+        self.0.send(stream).await.map_err(|_| io::ErrorKind::ConnectionRefused.into())
+    }
 }
 
 impl Listener {
@@ -64,6 +84,12 @@ impl Listener {
                 Ok(Self { socket: Socket::Unix { socket, _file }, address })
             }
         }
+    }
+
+    /// Listens for connections that somebody else makes and hands over.
+    pub fn handed() -> (Hand, Self) {
+        let (sender, receiver) = mpsc::channel(1);
+        (Hand(sender), Self { socket: Socket::Handed(receiver), address: "handed".to_owned() })
     }
 
     /// Where it can be reached.
@@ -121,11 +147,15 @@ impl Drop for Connections {
     }
 }
 
-async fn accept(socket: Socket, security: Arc<ServerSecurity>, let_in: mpsc::Sender<Connection>) {
+async fn accept(
+    mut socket: Socket,
+    security: Arc<ServerSecurity>,
+    let_in: mpsc::Sender<Connection>,
+) {
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let accepted = match &socket {
+        let accepted = match &mut socket {
             Socket::Tcp(socket) => socket.accept().await.and_then(|(stream, from)| {
                 stream.set_nodelay(true)?;
                 Ok((Raw::Tcp(stream), from.to_string()))
@@ -134,6 +164,11 @@ async fn accept(socket: Socket, security: Arc<ServerSecurity>, let_in: mpsc::Sen
                 let accepted = socket.accept().await;
                 accepted.map(|(stream, _)| (Raw::Other(Box::new(stream)), "local".to_owned()))
             }
+            Socket::Handed(handed) => match handed.recv().await {
+                Some(stream) => Ok((Raw::Other(stream), "handed".to_owned())),
+                // Nobody can hand one over any more; those that are there go on.
+                None => return std::future::pending().await,
+            },
         };
         let (raw, from) = match accepted {
             Ok(accepted) => accepted,

@@ -13,6 +13,8 @@ async fn a_provider_without_extensions_is_known_by_names() {
     let (_server, there) = plain(Arc::new(sim(Settings::default())), false).await;
     let can = there.capabilities().await.unwrap();
     assert_eq!((can.unique_by, can.token, can.list), (UniqueBy::Name, false, true));
+    // It cannot say how far its lists are behind, so some lag is reckoned with.
+    assert_eq!(can.list_lag, std::time::Duration::from_secs(15));
     assert!(can.snapshots && can.reuses_ids && !can.pause && !can.events && !can.templates);
     let id = make(&there, "web-abcde").await;
     let listing = there.list().await.unwrap();

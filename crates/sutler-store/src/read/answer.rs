@@ -85,15 +85,22 @@ fn formed_list(
         Form::Plain | Form::PartialList(_) => {
             table::partial_list(metadata, objects.iter(), form.version())
         }
-        Form::Partial(_) => {
-            let message = format!(
-                "you requested PartialObjectMetadata, but the requested object is a list ({}List)",
-                go_type(resource)
-            );
-            return Err(unacceptable(message));
-        }
+        Form::Partial(_) => return Err(a_list(resource)),
     };
     Ok(json_response(StatusCode::OK, &answer))
+}
+
+/// Refuses a write whose outcome could not be shown in the form that was asked for, before anything
+/// is written.
+pub(crate) fn can_be_shown(ctx: &Ctx<'_>, resource: &Resource, form: Form) -> Result<(), ApiError> {
+    match (form, ctx.info.verb) {
+        (Form::Partial(_), "deletecollection") => Err(a_list(resource)),
+        (Form::PartialList(_), "create" | "update" | "patch") => {
+            Err(not_a_list(&go_type(resource)))
+        }
+        (Form::Table(_), _) => table::Include::parse(ctx.query.get("includeObject")).map(|_| ()),
+        _ => Ok(()),
+    }
 }
 
 /// What a write came to.
@@ -127,6 +134,13 @@ pub(crate) fn outcome_response(
         }
     };
     Ok(json_response(code, &answer))
+}
+
+fn a_list(resource: &Resource) -> ApiError {
+    unacceptable(format!(
+        "you requested PartialObjectMetadata, but the requested object is a list ({}List)",
+        go_type(resource)
+    ))
 }
 
 fn not_a_list(found: &str) -> ApiError {

@@ -1,5 +1,7 @@
 //! `sutler provider`: for those who write providers.
 
+mod new;
+
 use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
@@ -12,6 +14,11 @@ use crate::{client::errors::chain, error::Error, ui::Ui};
 /// What to do with a provider.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProviderCommand {
+    /// Begin a provider of your own
+    ///
+    /// Writes a crate that compiles, serves gRPC and keeps every rule of the contract for what it
+    /// reports. What is left is to put a platform behind it.
+    New(new::NewArgs),
     /// Check that a provider keeps every rule of the contract
     ///
     /// Makes, changes and deletes machines of its own, and touches no others. Ends with 1 when a
@@ -62,7 +69,10 @@ pub(crate) struct ConformanceArgs {
 
 /// Does it.
 pub(crate) async fn run(command: &ProviderCommand, ui: &Ui) -> Result<ExitCode, Error> {
-    let ProviderCommand::Conformance(args) = command;
+    let args = match command {
+        ProviderCommand::New(args) => return new::run(args, ui),
+        ProviderCommand::Conformance(args) => args,
+    };
     if args.list {
         for (name, rule) in sutler_conformance::cases() {
             ui.line(&format!("{name}: {rule}"))?;

@@ -38,6 +38,8 @@ pub(super) async fn run(
         identity: unique_identity(),
         lease: Settings::default().lease,
         sims: args.data_dir.as_deref().map(|folder| DataDir::new(folder).sims()),
+        breaker_pause: args.breaker_pause,
+        cluster: true,
     };
     let server = session.config.cluster_url.to_string();
     tracing::info!(server, identity = options.identity, "connected");

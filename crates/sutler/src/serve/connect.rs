@@ -1,4 +1,6 @@
-//! Providers that run in this process.
+//! Providers: in this process, or dialled.
+
+mod remote;
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +9,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use sutler_control::fleet::{Connector, Target};
+use remote::Remotes;
+use sutler_control::fleet::{Connector, Key, Target};
 use sutler_provider::{Clock, Error, Provider, Result};
 use sutler_sim::{Settings, Sim};
 
@@ -21,12 +24,13 @@ pub(super) struct Platforms {
     /// Where simulated hypervisors are kept; in memory when absent.
     folder: Option<PathBuf>,
     sims: Mutex<BTreeMap<String, Sim>>,
+    remotes: Remotes,
 }
 
 impl Platforms {
     /// Keeps simulated hypervisors in `folder`, or in memory where there is none.
     pub(super) fn new(clock: Arc<dyn Clock>, folder: Option<PathBuf>) -> Self {
-        Self { clock, folder, sims: Mutex::default() }
+        Self { clock, folder, sims: Mutex::default(), remotes: Remotes::default() }
     }
 
     fn sim(&self, target: &Target) -> Result<Sim> {
@@ -48,13 +52,21 @@ impl Platforms {
 #[async_trait]
 impl Connector for Platforms {
     async fn connect(&self, target: &Target) -> Result<Arc<dyn Provider>> {
+        if let Some(dial) = &target.dial {
+            return self.remotes.connect(target, dial);
+        }
         match target.type_.as_str() {
             "sim" => Ok(Arc::new(self.sim(target)?)),
             other => Err(Error::unsupported(format!(
-                "spec.type: no provider of type {other} is in this build, which has: {}",
+                "spec.type: no provider of type {other} is in this build, which has: {}; others are \
+                 reached with spec.runtime.mode: Remote",
                 TYPES.join(", ")
             ))),
         }
+    }
+
+    fn release(&self, key: &Key) {
+        self.remotes.release(key);
     }
 }
 
@@ -94,7 +106,6 @@ fn same_or_refused(name: &str, sim: &Sim, wanted: Settings) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use sutler_control::fleet::Key;
     use sutler_provider::{Credentials, ErrorKind, SystemClock};
 
     use super::*;
@@ -108,6 +119,7 @@ mod tests {
             insecure_skip_verify: false,
             options: options.as_object().cloned().unwrap_or_default(),
             credentials: Credentials::default(),
+            dial: None,
         }
     }
 
@@ -123,7 +135,7 @@ mod tests {
         let platforms = Platforms::new(Arc::new(SystemClock), None);
         let error = refused(&platforms, &target("vsphere", "https://vc", json!({}))).await;
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.message().contains("vsphere") && error.message().ends_with("sim"));
+        assert!(error.message().contains("vsphere") && error.message().contains("has: sim"));
     }
 
     #[tokio::test]

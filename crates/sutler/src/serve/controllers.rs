@@ -44,6 +44,10 @@ pub(super) struct Options {
     pub(super) lease: Duration,
     /// Where simulated hypervisors are kept; in memory when absent.
     pub(super) sims: Option<PathBuf>,
+    /// How long a provider is left alone after repeated failures.
+    pub(super) breaker_pause: Duration,
+    /// Whether the API is that of a cluster, which runs what is deployed there.
+    pub(super) cluster: bool,
 }
 
 /// An identity that no other process has, now or later.
@@ -69,6 +73,8 @@ pub(super) fn spawn(
         identity: options.identity,
         lease: options.lease,
         seed: rand::rng().random(),
+        breaker_pause: options.breaker_pause,
+        cluster: options.cluster,
         ..Settings::default()
     };
     let outside = Outside {

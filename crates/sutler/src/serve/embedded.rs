@@ -103,6 +103,8 @@ async fn act(
         // Nobody waits for this one to fall silent: a busy machine must not cost it its memory.
         lease: Duration::from_secs(300),
         sims: (args.store == StoreKind::Sqlite).then(|| data.sims()),
+        breaker_pause: args.breaker_pause,
+        cluster: false,
     };
     Ok(super::controllers::spawn(client, options, shared, stopped))
 }

@@ -32,11 +32,28 @@ serve() {
 }
 sutler() { if [ "$1" = serve ]; then shift; serve "$@"; else command sutler "$@"; fi; }
 make() { [ "$*" = run ] && serve --data-dir .sutler --listen 127.0.0.1:0; }
+ROOT=$PWD
+PROVIDERS=
+trap 'stop; for pid in $PROVIDERS; do kill -TERM "$pid"; done' EXIT
+cargo() {
+    if [ "$1" != run ]; then command cargo "$1" --offline --profile "$PROFILE" "${@:2}"; return; fi
+    command cargo build --offline --profile "$PROFILE"
+    shift 2
+    exec 4< <(exec "$CARGO_TARGET_DIR/$PROFILE/${PWD##*/}" "$@" 2>>"$ROOT/log")
+    PROVIDERS="$PROVIDERS $!"
+    read -r -t 60 line <&4 || { cat "$ROOT/log" >&2; return 1; }
+    case $line in "listening on "*) ;; *) echo "$line" >&2; return 1 ;; esac
+}
+instead() { sed -e "s|/run/acme.sock|$ROOT/acme.sock|g" -e "s|127.0.0.1:9443|$FREE|g"; }
 "#;
 
 /// What stands in a text for what is different on every machine.
-const INSTEAD: [(&str, &str); 2] =
-    [("/var/lib/sutler", "\"$PWD\"/data"), ("127.0.0.1:7443", "127.0.0.1:0")];
+const INSTEAD: [(&str, &str); 4] = [
+    ("/var/lib/sutler", "\"$PWD\"/data"),
+    ("127.0.0.1:7443", "127.0.0.1:0"),
+    ("/run/acme.sock", "\"$ROOT\"/acme.sock"),
+    ("127.0.0.1:9443", "\"$FREE\""),
+];
 
 #[test]
 fn the_readme_works() {
@@ -56,6 +73,12 @@ fn the_page_on_machines_works() {
 #[test]
 fn the_page_on_the_simulated_hypervisor_works() {
     session("docs/provider-sim.md");
+}
+
+/// It builds a crate of its own, with what this build has made already where that fits.
+#[test]
+fn the_guide_to_providers_works() {
+    session("docs/writing-a-provider.md");
 }
 
 #[test]
@@ -80,6 +103,7 @@ fn no_document_is_left_out() {
         "provider-sim.md",
         "sets-and-placement.md",
         "snapshots-and-clones.md",
+        "writing-a-provider.md",
     ];
     assert_eq!(docs, tested, "add a test for each");
 }
@@ -97,9 +121,12 @@ fn what_does_not_work_is_named() {
 fn session(file: &str) {
     let Some(kubectl) = peer_kubectl() else { return };
     let text = std::fs::read_to_string(root().join(file)).unwrap();
-    if text.contains("sqlite3 ") && Command::new("sqlite3").arg("-version").output().is_err() {
-        println!("SKIPPED: sqlite3 is not installed, and {file} needs it");
-        return;
+    for (program, version) in [("sqlite3", "-version"), ("openssl", "version")] {
+        let used = text.lines().any(|line| line.trim_start().starts_with(&format!("{program} ")));
+        if used && Command::new(program).arg(version).output().is_err() {
+            println!("SKIPPED: {program} is not installed, and {file} needs it");
+            return;
+        }
     }
     let run = run(file, &text, &kubectl);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
@@ -116,12 +143,30 @@ fn run(file: &str, text: &str, kubectl: &Path) -> Run {
     std::fs::create_dir_all(&bin).unwrap();
     symlink(env!("CARGO_BIN_EXE_sutler"), bin.join("sutler")).unwrap();
     symlink(kubectl, bin.join("kubectl")).unwrap();
-    symlink(root().join("examples"), folder.path().join("examples")).unwrap();
+    for part in ["examples", "crates"] {
+        symlink(root().join(part), folder.path().join(part)).unwrap();
+    }
+    // Crates that the text has built are built where this one was, in the same way.
+    let built = Path::new(env!("CARGO_BIN_EXE_sutler")).parent().unwrap();
+    let profile = built.file_name().unwrap().to_str().unwrap();
+    let profile = if profile == "debug" { "dev" } else { profile };
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let own = |name: &str, or: &str| std::env::var_os(name).unwrap_or(home.join(or).into());
+    // Nobody keeps it: it was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let script = format!("{PRELUDE}{}", script(file, text));
     let mut command = Command::new("timeout");
     command
-        .args(["120", "bash", "-c", &script])
+        .args(["1200", "bash", "-c", &script])
+        .env("CARGO_TARGET_DIR", built.parent().unwrap())
+        .env("CARGO_HOME", own("CARGO_HOME", ".cargo"))
+        .env("RUSTUP_HOME", own("RUSTUP_HOME", ".rustup"))
+        .env("CARGO_PROFILE_CI_INHERITS", "dev")
+        .env("CARGO_PROFILE_CI_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_CI_DEBUG", "false")
+        .env("PROFILE", profile)
+        .env("FREE", free.to_string())
         .env("PATH", format!("{}:{path}", bin.display()))
         .env("HOME", folder.path())
         .env_remove("KUBECONFIG")
@@ -153,7 +198,7 @@ fn script(file: &str, text: &str) -> String {
                 "" => {}
                 "sh" => script.push_str(&(at + &typed(&body))),
                 "yaml" => {
-                    let here = format!("{at}sutler apply -f - <<'END_OF_BLOCK'\n{body}");
+                    let here = format!("{at}instead <<'END_OF_BLOCK' | sutler apply -f -\n{body}");
                     writeln!(script, "{here}END_OF_BLOCK").unwrap();
                 }
                 other => panic!("{file}:{}: nobody runs {other:?}", number + 1),

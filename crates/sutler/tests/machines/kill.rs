@@ -24,7 +24,7 @@ use crate::lab::{INFRA, api, connect, is_ready, machine};
 
 const MACHINES: usize = 60;
 /// A record that takes longer to settle hangs.
-const LONG: Duration = Duration::from_secs(180);
+pub(crate) const LONG: Duration = Duration::from_secs(180);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn machines_and_records_agree_after_kills() {
@@ -132,7 +132,7 @@ async fn act(
 }
 
 /// Waits until every record is as wanted or gone, and returns those that are left, by UID.
-async fn settle(machines: &Api<DynamicObject>) -> BTreeMap<String, Value> {
+pub(crate) async fn settle(machines: &Api<DynamicObject>) -> BTreeMap<String, Value> {
     let listed = machines.list(&ListParams::default()).await.unwrap().items;
     let settled = listed.iter().map(|vm| async {
         let name = vm.name_any();
@@ -175,7 +175,9 @@ fn spawn(data: &Path) -> Child {
     std::fs::create_dir_all(data).unwrap();
     let log = std::fs::File::options().create(true).append(true).open(data.join("test.log"));
     Command::new(env!("CARGO_BIN_EXE_sutler"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data-dir"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"])
+        // What is not known is known soon here.
+        .args(["--breaker-pause", "1s", "--data-dir"])
         .arg(data)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -184,7 +186,7 @@ fn spawn(data: &Path) -> Child {
         .unwrap()
 }
 
-async fn start(data: &Path) -> (Child, Client) {
+pub(crate) async fn start(data: &Path) -> (Child, Client) {
     let mut child = spawn(data);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -195,7 +197,7 @@ async fn start(data: &Path) -> (Child, Client) {
     (child, connect(&data.join("admin.kubeconfig")).await)
 }
 
-fn terminate(child: &mut Child) {
+pub(crate) fn terminate(child: &mut Child) {
     let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(asked.unwrap().success());
     assert!(child.wait().unwrap().success());

@@ -98,6 +98,11 @@ impl Lab {
                 "rateLimit": {"qps": 1000, "burst": 1000},
                 "healthCheck": {"interval": "1s", "failureThreshold": 1}}}))
             .await;
+        self.class_and_image().await;
+    }
+
+    /// The class `small` and the image `debian`.
+    pub(crate) async fn class_and_image(&self) {
         self.create(json!({"apiVersion": INFRA, "kind": "VMClass", "metadata": {"name": "small"},
             "spec": {"cpu": 1, "memory": "1Gi"}}))
             .await;
@@ -162,7 +167,7 @@ impl Lab {
             Err(_) => {
                 let now = api.get_opt(name).await.unwrap();
                 let now = now.map(|object| serde_json::to_value(object).unwrap());
-                let log = std::fs::read_to_string(&self.server.log).unwrap_or_default();
+                let log = self.log();
                 panic!("{}/{name} is never {what}: {now:#?}\n{log}", self.namespace)
             }
         }
@@ -194,6 +199,11 @@ impl Lab {
     pub(crate) async fn delete(&self, name: &str) {
         let api = self.api(INFRA, "VirtualMachine");
         api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// What the server has said so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.server.log).unwrap_or_default()
     }
 
     /// What is on the platform, by ID.

@@ -1,13 +1,35 @@
 //! What is on a simulated hypervisor, read from its folder while its server runs.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::Value;
 
 /// The machines of the platform in this folder, by ID. A line that is being written is left out.
 pub(crate) fn machines(folder: &Path) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
-    let Some(file) = newest(folder) else { return found };
+    changes(folder, |id, row| {
+        match row {
+            Value::Null => found.remove(id),
+            row => found.insert(id.to_owned(), row.clone()),
+        };
+    });
+    found
+}
+
+/// The IDs of all machines that were ever there, as far back as the file goes.
+pub(crate) fn ever(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    changes(folder, |id, _| {
+        found.insert(id.to_owned());
+    });
+    found
+}
+
+fn changes(folder: &Path, mut take: impl FnMut(&str, &Value)) {
+    let Some(file) = newest(folder) else { return };
     let text = std::fs::read(file).unwrap();
     for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
         let changes: Vec<Value> = serde_json::from_slice(line).unwrap();
@@ -16,13 +38,9 @@ pub(crate) fn machines(folder: &Path) -> BTreeMap<String, Value> {
             else {
                 continue;
             };
-            match row {
-                Value::Null => found.remove(id),
-                row => found.insert(id.clone(), row.clone()),
-            };
+            take(id, row);
         }
     }
-    found
 }
 
 fn newest(folder: &Path) -> Option<std::path::PathBuf> {

@@ -171,6 +171,10 @@ fn machines_without_tokens_are_claimed_by_name_and_time() {
         }
     });
     assert!(!matches!(before.plan().step, Step::Claim(_)));
+    // One of its name that took over the ID of the dead one before it is claimed anew.
+    let next = Machine { token: None, created_at: Some(at(50)), ..ours(1) };
+    let reused = Case::new().complete().without_tokens().sees(Sight::Whole(vec![next], 99));
+    check(&reused, Step::Claim("1".into()), reasons::READY);
 }
 
 #[test]

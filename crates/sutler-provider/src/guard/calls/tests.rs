@@ -50,13 +50,14 @@ macro_rules! asks {
     };
 }
 
-fn looks() -> [(&'static str, u64, Ask); 9] {
+fn looks() -> [(&'static str, u64, Ask); 10] {
     asks! {
         "validate" 1 gate => gate.validate();
         "capabilities" 1 gate => gate.capabilities();
         "describe" 1 gate => gate.describe(&id());
         "task" 1 gate => gate.task(&"task-1".into());
         "events" 1 gate => gate.events();
+        "console" 1 gate => gate.console(&id(), &proof());
         "disk_info" 1 gate => gate.disk_info(&DiskRef { machine: id(), disk: None, snapshot: None });
         "list" 2 gate => gate.list();
         "templates" 2 gate => gate.templates();
@@ -64,7 +65,7 @@ fn looks() -> [(&'static str, u64, Ask); 9] {
     }
 }
 
-fn changes() -> [(&'static str, u64, Ask); 17] {
+fn changes() -> [(&'static str, u64, Ask); 18] {
     asks! {
         "create" 30 gate => gate.create(create(), None);
         "clone" 30 gate => gate.clone_machine(
@@ -89,6 +90,10 @@ fn changes() -> [(&'static str, u64, Ask); 17] {
         );
         "hardware_upgrade" 30 gate => gate.hardware_upgrade(
             HardwareUpgradeRequest { id: id(), proof: proof(), version: 21 },
+            None,
+        );
+        "migrate" 30 gate => gate.migrate(
+            MigrateRequest { id: id(), proof: proof(), host: "h2".to_owned() },
             None,
         );
         "image_prepare" 30 gate => gate.image_prepare(PrepareRequest::default(), None);

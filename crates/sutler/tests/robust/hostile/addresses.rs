@@ -209,6 +209,16 @@ async fn hostile_paths_and_names_lead_nowhere() {
     let headers = [("accept", "text/html"), ("content-type", JSON)];
     let answer = hosted.admin.send("POST", CONFIG_MAPS, &headers, body.to_string()).await.unwrap();
     super::refused(&answer, 406, "application/json", "POST");
+    for (method, kind, says) in [
+        ("POST", "PartialObjectMetadataList", "is not a list"),
+        ("DELETE", "PartialObjectMetadata", "is a list"),
+    ] {
+        let form = format!("application/json;as={kind};v=v1;g=meta.k8s.io");
+        let headers = [("accept", form.as_str()), ("content-type", JSON)];
+        let sent = if method == "POST" { body.to_string() } else { String::new() };
+        let answer = hosted.admin.send(method, CONFIG_MAPS, &headers, sent).await.unwrap();
+        super::refused(&answer, 406, says, method);
+    }
     hosted.is_unchanged().await;
     hosted.is_sound().await;
 
