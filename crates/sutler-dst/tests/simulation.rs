@@ -28,6 +28,7 @@ const KEPT: &[(u64, &str)] = &[
     (110_639, "the power of an earlier machine passed for that of the next, which was not told"),
     (111_487, "a machine that took over the ID of the dead one before it was not found"),
     (112_030, "a guest was not told of a stop that came after one which reached nobody"),
+    (112_158, "what comes after a start was said at the address of an earlier machine"),
 ];
 
 /// Each rule with a seed that notices when it is broken.

@@ -9,6 +9,7 @@ use sutler_provider::{Error, ErrorKind, GuestCommand, MachineId, Proof, Result, 
 
 use crate::{
     context::{Context, Slot},
+    plan::Record,
     snapshots,
 };
 
@@ -114,6 +115,16 @@ impl Hook {
         let url = format!("{scheme}://{host}:{}{slash}{path}", get.port);
         self.web.get(&url, PATIENCE).await
     }
+}
+
+/// What the status says of this machine, and not of an earlier one of the record.
+pub(crate) fn addresses(vm: &VirtualMachine, record: &Record, id: &MachineId) -> Vec<String> {
+    let incarnation = record.intent.as_ref().map(|intent| intent.token.incarnation);
+    let status = vm.status.as_ref().filter(|status| {
+        status.id.as_ref() == Some(&id.0)
+            && status.incarnation.and_then(|number| u32::try_from(number).ok()) == incarnation
+    });
+    status.map(|status| status.ips.clone()).unwrap_or_default()
 }
 
 /// How often a hook is tried before it is given up.

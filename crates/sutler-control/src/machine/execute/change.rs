@@ -1,0 +1,215 @@
+//! Changes machines: their power, their shape, what they go back to, and their end.
+
+use jiff::Timestamp;
+use serde_json::json;
+use sutler_api::names::annotations;
+use sutler_provider::{
+    DeleteRequest, Error as ProviderError, MachineId, PowerOp, PowerRequest, ReconfigureRequest,
+    Started,
+};
+
+use super::{Done, Error, Work};
+use crate::{
+    context::Slot,
+    machine::hooks,
+    plan::{DeleteWhy, Difference, PowerStep, Report, Revert, SEND_WINDOW},
+    rules::{Rule, broken},
+};
+
+impl Work<'_> {
+    pub(super) async fn restart(
+        &self,
+        id: &MachineId,
+        request: &str,
+        report: &Report,
+    ) -> Result<Done, Error> {
+        // Written down before it is sent: a restart is done at most once. That the machine is not
+        // ready meanwhile comes with it, or who waits would take it for restarted.
+        let mut new = crate::machine::status::assess(self.context, self.vm, self.desired, report);
+        new.restart_handled = Some(request.to_owned());
+        let Some(fresh) = self.write_status(&new).await? else {
+            return Ok(Done::Void);
+        };
+        let request = PowerRequest { id: id.clone(), proof: self.proof(None), op: PowerOp::Reboot };
+        let gate = self.connection.gate.clone();
+        let digest = format!("restart {}", self.context.clock.now());
+        self.change("power", digest, async move { gate.power(request, None).await });
+        Ok(Done::Wrote(fresh))
+    }
+
+    pub(super) fn power(&self, id: &MachineId, step: PowerStep) {
+        let timeout = self.desired.map(|desired| desired.shutdown_timeout).unwrap_or_default();
+        let op = match step {
+            PowerStep::On => PowerOp::On,
+            PowerStep::Off => PowerOp::Off,
+            PowerStep::Shutdown => PowerOp::Shutdown { timeout },
+        };
+        let now = self.context.clock.now();
+        self.context.slot(&self.record.uid, |slot| match step {
+            PowerStep::On => {
+                slot.memory.post_started = false;
+                slot.memory.pre_stopped = false;
+                slot.memory.shutdown_since = None;
+            }
+            PowerStep::Off => slot.memory.shutdown_since = None,
+            PowerStep::Shutdown => {
+                slot.memory.shutdown_since.get_or_insert(now);
+            }
+        });
+        let request = PowerRequest { id: id.clone(), proof: self.proof(None), op };
+        let gate = self.connection.gate.clone();
+        self.change("power", format!("{step:?}"), async move { gate.power(request, None).await });
+    }
+
+    pub(super) async fn revert(&self, id: &MachineId, revert: &Revert) -> Result<Done, Error> {
+        let now = self.context.clock.now();
+        // Written down first, over what was planned on: a view that is behind puts nothing back that
+        // was put back already, and who comes after a crash knows how long this one may take.
+        let note = json!({ annotations::REVERT_REQUESTED_AT: now.to_string() });
+        let body = json!({ "metadata": { "annotations": note } });
+        let Some(fresh) = self.write(body).await? else { return Ok(Done::Void) };
+        let gate = self.connection.gate.clone();
+        let (id, proof, snapshot) = (id.clone(), self.proof(None), revert.snapshot.clone());
+        let digest = snapshot.0.clone();
+        self.context.slot(&self.record.uid, |slot| {
+            slot.memory.revert_requested_at = Some(now);
+            // What is to be done after a start is done after this one too.
+            slot.memory.post_started = false;
+        });
+        let not_after = now.saturating_add(SEND_WINDOW).unwrap_or(Timestamp::MAX);
+        let call = async move { gate.snapshot_revert(&id, &proof, &snapshot, not_after).await };
+        self.change("revert", digest, call);
+        Ok(Done::Wrote(fresh))
+    }
+
+    /// Writes down that the machine went back. Until then it is put back again after a crash.
+    pub(super) async fn reverted(&self, name: &str, report: &Report) -> Result<Done, Error> {
+        let mut new = crate::machine::status::assess(self.context, self.vm, self.desired, report);
+        new.reverted_to = Some(name.to_owned());
+        let written = self.write_status(&new).await?;
+        if let Some(fresh) = &written {
+            self.context.slot(&self.record.uid, |slot| slot.memory.accepted.remove("revert"));
+            let message = format!("it went back to VMSnapshot {name}");
+            self.context.recorder.note(fresh.as_ref(), "Reverted", &message).await;
+            self.context.wake(&self.key());
+        }
+        Ok(written.map_or(Done::Void, Done::Wrote))
+    }
+
+    pub(super) fn reconfigure(&self, id: &MachineId, difference: &Difference) {
+        let Some(desired) = self.desired else { return };
+        let request = ReconfigureRequest {
+            id: id.clone(),
+            proof: self.proof(None),
+            desired: desired.request.clone(),
+            remove_disks: difference.remove_disks.clone(),
+            remove_nics: difference.remove_nics.clone(),
+        };
+        let gate = self.connection.gate.clone();
+        let call = async move { gate.reconfigure(request, None).await };
+        self.change("reconfigure", difference.text(), call);
+    }
+
+    pub(super) fn delete(&self, id: &MachineId, why: DeleteWhy) {
+        // A machine of an earlier incarnation is proven by the token of that one.
+        let seen = self.connection.inventory.read(|view| view.get(id).cloned());
+        let token = seen.and_then(|seen| seen.machine.token.clone());
+        let token = match broken(Rule::DeleteOnlyOurs) {
+            true => token,
+            false => token.filter(|token| token.uid == self.record.uid),
+        };
+        let mut proof = self.proof(token);
+        if broken(Rule::DeleteOnlyOurs) {
+            proof.name = None;
+        }
+        let request = DeleteRequest { id: id.clone(), proof };
+        let gate = self.connection.gate.clone();
+        let what = match why {
+            DeleteWhy::Goal => "delete",
+            DeleteWhy::Extra => "reap",
+        };
+        let not_after = self.context.clock.now().saturating_add(SEND_WINDOW);
+        let not_after = not_after.unwrap_or(Timestamp::MAX);
+        let call = async move { gate.delete(request, not_after).await };
+        self.change(what, id.0.clone(), call);
+    }
+
+    pub(super) fn disown(&self, id: &MachineId) {
+        let (gate, proof) = (self.connection.gate.clone(), self.proof(None));
+        let (inventory, id) = (self.connection.inventory.clone(), id.clone());
+        let clock = self.context.clock.clone();
+        self.call("disown", async move {
+            let result = gate.disown(&id, &proof, None).await;
+            let begun = clock.now();
+            // What the platform now shows of it decides whether it is ours.
+            let found = gate.describe(&id).await;
+            if let Ok(found) = found {
+                inventory.note(&id, found, begun);
+            }
+            move |slot: &mut Slot| match result {
+                Ok(()) => slot.memory.succeed("disown"),
+                Err(error) => slot.memory.fail("disown", error, id.as_ref(), begun),
+            }
+        });
+    }
+
+    pub(super) fn hook(&self, id: &MachineId, moment: hooks::Moment) {
+        let run = hooks::Hook {
+            moment,
+            gate: self.connection.gate.clone(),
+            web: self.context.outside.web.clone(),
+            id: id.clone(),
+            proof: self.proof(None),
+            lifecycle: self.vm.spec.lifecycle.clone().unwrap_or_default(),
+            context: self.context.clone(),
+            vm: self.vm.clone(),
+            addresses: hooks::addresses(self.vm, self.record, id),
+        };
+        let digest = self.desired.map(|desired| desired.digest.clone()).unwrap_or_default();
+        let seen = self.connection.inventory.read(|view| view.get(id).cloned());
+        let found = seen.map(|seen| seen.machine.ips.clone()).unwrap_or_default();
+        let clock = self.context.clock.clone();
+        let (context, vm) = (self.context.clone(), self.vm.clone());
+        self.call(moment.as_str(), async move {
+            let result = run.run(found).await;
+            if let Err(error) = &result {
+                context.recorder.warn(vm.as_ref(), "HookFailed", error.message()).await;
+            }
+            let now = clock.now();
+            move |slot: &mut Slot| hooks::note(slot, moment, result, &digest, now)
+        });
+    }
+
+    /// Sends a change and remembers that it was accepted, or why not.
+    fn change<F>(&self, what: &'static str, digest: String, call: F)
+    where
+        F: Future<Output = Result<Started, ProviderError>> + Send + 'static,
+    {
+        let clock = self.context.clock.clone();
+        let begun = clock.now();
+        self.call(what, async move {
+            let result = call.await;
+            let now = clock.now();
+            move |slot: &mut Slot| {
+                let memory = &mut slot.memory;
+                memory.polled_at = None;
+                match result {
+                    Ok(started) => {
+                        memory.succeed(what);
+                        // What was seen before the call was sent says nothing of its effect.
+                        let at = if started.task.is_some() { now } else { begun };
+                        let accepted = crate::plan::Accepted { at, task: started.task, digest };
+                        memory.accepted.insert(what, accepted);
+                    }
+                    Err(error) => {
+                        memory.accepted.remove(what);
+                        match what {
+                            "delete" | "power" => memory.fail_stop(what, error, &digest, now),
+                            _ => memory.fail(what, error, &digest, now),
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
