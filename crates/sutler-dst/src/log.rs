@@ -26,6 +26,7 @@ struct Lines {
     hash: u64,
     all: bool,
     count: u64,
+    wrong: Option<String>,
 }
 
 impl Log {
@@ -37,7 +38,14 @@ impl Log {
             hash: 0xcbf2_9ce4_8422_2325,
             all,
             count: 0,
+            wrong: None,
         })))
+    }
+
+    /// Notes what was found wrong first, for a run that has to be cut off.
+    pub fn found_wrong(&self, what: &str) {
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.wrong.get_or_insert_with(|| what.to_owned());
     }
 
     /// Adds a line with the virtual time.
@@ -47,7 +55,8 @@ impl Log {
         if log.count > LIMIT {
             // Time stands still while something goes round in circles: nothing else can end it.
             let tail: Vec<&String> = log.lines.iter().rev().take(3).collect();
-            eprintln!("{} lines, and no end:\n{tail:#?}", log.count);
+            let wrong = log.wrong.as_deref().unwrap_or("nothing was wrong before");
+            eprintln!("{} lines, and no end: {wrong}\n{tail:#?}", log.count);
             std::process::exit(3);
         }
         let now = Instant::now();

@@ -133,7 +133,12 @@ impl World {
 
     /// Asks the judge.
     pub fn judge<R>(&self, ask: impl FnOnce(&mut Judge) -> R) -> R {
-        ask(&mut self.judge.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = ask(&mut judge);
+        if let Some(what) = &judge.violation {
+            self.log.found_wrong(what);
+        }
+        answer
     }
 
     /// A create leaves a process.

@@ -47,7 +47,7 @@ const BROKEN: &[(&str, u64)] = &[
     ("NobodyBlocksTheNeighbour", 326),
     ("FactsStay", 0),
     ("StaleReadsAreNotTrusted", 0),
-    ("ExtrasAreReaped", 613),
+    ("ExtrasAreReaped", 356),
     ("ImagesOnRecordFirst", 11),
     ("ImagesInUseStay", 59),
     ("ImagesLeaveNothing", 123),
@@ -105,7 +105,9 @@ fn every_broken_rule_is_noticed() {
         .filter(|(rule, seed)| {
             let (from, count) = if search { (0, 2000) } else { (*seed, 1) };
             let (from, count) = (from.to_string(), count.to_string());
-            simulate(&["--broken", rule, "--from", &from, "--count", &count]).status.success()
+            let output = simulate(&["--broken", rule, "--from", &from, "--count", &count]);
+            // A run that only went round in circles was noticed by nothing that knows the rule.
+            output.status.success() || text(&output).contains("nothing was wrong before")
         })
         .map(|(rule, _)| *rule)
         .collect();
