@@ -96,6 +96,7 @@ pub(crate) mod needs {
         snapshots: "snapshots",
         clones: "clones",
         image_import: "image_import",
+        kept_disks: "kept_disks",
         disk_export: "disk_export",
         disk_import: "disk_import",
         hardware_upgrade: "hardware_upgrade",
@@ -140,6 +141,18 @@ pub(crate) mod needs {
 
     pub(crate) fn guest_with_token(can: &Capabilities) -> Why {
         guest_commands(can).or_else(|| token(can))
+    }
+
+    pub(crate) fn kept_known(can: &Capabilities) -> Why {
+        kept_disks(can).or_else(|| knows_its_own(can))
+    }
+
+    pub(crate) fn kept_reconfigured(can: &Capabilities) -> Why {
+        kept_disks(can).or_else(|| reconfigure(can))
+    }
+
+    pub(crate) fn kept_copied(can: &Capabilities) -> Why {
+        kept_disks(can).or_else(|| clones(can))
     }
 
     pub(crate) fn transfer(can: &Capabilities) -> Why {

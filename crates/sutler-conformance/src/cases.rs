@@ -8,6 +8,7 @@ mod guest;
 mod honesty;
 mod identity;
 mod inventory;
+mod kept;
 mod power;
 mod reconfigure;
 mod snapshots;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<Case> {
         snapshots::all(),
         copies::all(),
         transfer::all(),
+        kept::all(),
         inventory::all(),
         guest::all(),
     ]

@@ -9,8 +9,8 @@ use std::{
 };
 
 use sutler_provider::{
-    Accepted, Capabilities, Class, CreateRequest, DeleteRequest, Error, ErrorKind, Image, Machine,
-    MachineId, Owner, PowerOp, PowerRequest, Proof, Provider, TaskId, TaskState, Token,
+    Accepted, Capabilities, Class, CreateRequest, DeleteRequest, DiskKey, Error, ErrorKind, Image,
+    Machine, MachineId, Owner, PowerOp, PowerRequest, Proof, Provider, TaskId, TaskState, Token,
     platform_name,
 };
 use tokio::time::{Instant, sleep};
@@ -33,6 +33,8 @@ pub(crate) struct Context {
     count: AtomicUsize,
     /// What is to be deleted in the end.
     made: Mutex<Vec<(MachineId, Owner, String)>>,
+    /// Kept disks that are to be removed in the end.
+    kept: Mutex<Vec<DiskKey>>,
 }
 
 /// A machine of a case.
@@ -74,6 +76,7 @@ impl Context {
             index,
             count: AtomicUsize::new(0),
             made: Mutex::default(),
+            kept: Mutex::default(),
         }
     }
 
@@ -105,6 +108,13 @@ impl Context {
     pub(crate) fn word(&self, what: &str) -> String {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         format!("conf-{}-{}-{what}-{number}", self.options.run, self.index)
+    }
+
+    /// A key for a kept disk, which is removed in the end.
+    pub(crate) fn key(&self) -> DiskKey {
+        let key = DiskKey(self.word("disk"));
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+        key
     }
 
     /// A small machine for a new owner.
@@ -258,6 +268,20 @@ impl Context {
             let proof = Proof { owner, name: Some(name) };
             let request = DeleteRequest { id, proof };
             drop(tokio::time::timeout(self.patience(), self.provider.delete(request)).await);
+        }
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        for key in kept {
+            drop(tokio::time::timeout(self.patience(), self.remove_kept(&key)).await);
+        }
+    }
+
+    /// Removes a kept disk once its machine is gone.
+    async fn remove_kept(&self, key: &DiskKey) {
+        loop {
+            match self.provider.kept_disk_remove(key).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => sleep(self.options.poll).await,
+                _ => return,
+            }
         }
     }
 }

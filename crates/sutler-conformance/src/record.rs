@@ -176,6 +176,14 @@ impl Provider for Recorder {
         forward!(self.disk_info(disk))
     }
 
+    async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        forward!(self.kept_disks())
+    }
+
+    async fn kept_disk_remove(&self, key: &DiskKey) -> Result<Started> {
+        forward!(self.kept_disk_remove(key))
+    }
+
     async fn disk_export(&self, request: ExportRequest) -> Result<Exported> {
         forward!(self.disk_export(request))
     }

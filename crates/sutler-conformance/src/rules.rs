@@ -10,6 +10,8 @@ pub(crate) const CALLER_GONE: &str =
 pub(crate) const EVENTS: &str = "Events that follow the stream's beginning are not missed.";
 pub(crate) const HONEST: &str =
     "What is reported as a capability works; what is not is refused as Unsupported.";
+pub(crate) const KEPT: &str =
+    "A disk that has a key outlives its machine, and is one machine's at a time.";
 pub(crate) const LIST: &str =
     "A complete list shows every machine once, as a description of it does.";
 pub(crate) const NOT_FOUND: &str = "A change of what is not there is refused as NotFound.";

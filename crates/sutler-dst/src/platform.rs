@@ -8,9 +8,9 @@ use sutler_control::{
     rules::{Rule, broken},
 };
 use sutler_provider::{
-    Accepted, Capabilities, CloneRequest, CreateRequest, DeleteRequest, Error, ErrorKind,
-    EventStream, GuestCommand, GuestOutput, Host, Listing, Machine, MachineId, Owner, PowerOp,
-    PowerRequest, PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result,
+    Accepted, Capabilities, CloneRequest, CreateRequest, DeleteRequest, DiskKey, Error, ErrorKind,
+    EventStream, GuestCommand, GuestOutput, Host, KeptDisk, Listing, Machine, MachineId, Owner,
+    PowerOp, PowerRequest, PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result,
     SnapshotId, SnapshotRequest, Snapshotted, Started, TaskId, TaskState, Token,
 };
 
@@ -273,6 +273,15 @@ impl Provider for Watched {
             judge.insist(judged);
         });
         self.through(what, self.at.image_remove(target)).await
+    }
+
+    async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        self.through(format!("{} kept disks", self.platform), self.at.kept_disks()).await
+    }
+
+    async fn kept_disk_remove(&self, key: &DiskKey) -> Result<Started> {
+        let what = format!("{} remove kept disk {key}", self.platform);
+        self.through(what, self.at.kept_disk_remove(key)).await
     }
 
     async fn guest_exec(&self, command: GuestCommand) -> Result<GuestOutput> {

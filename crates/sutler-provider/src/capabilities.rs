@@ -55,6 +55,8 @@ pub struct Capabilities {
     pub linked_clones: bool,
     /// Images can be brought in from outside.
     pub image_import: bool,
+    /// Disks can outlive their machines and be given to others.
+    pub kept_disks: bool,
     /// Disks can be sent out.
     pub disk_export: bool,
     /// Disks can be brought in.
@@ -116,6 +118,7 @@ impl Default for Capabilities {
             clones: false,
             linked_clones: false,
             image_import: false,
+            kept_disks: false,
             disk_export: false,
             disk_import: false,
             export_compression: false,

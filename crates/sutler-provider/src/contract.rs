@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use crate::{
     capabilities::Capabilities,
     error::{Error, Result},
-    identity::{MachineId, Owner, Proof, SnapshotId, TaskId},
-    machine::{DiskInfo, Event, Host, Listing, Machine, TaskState, Template},
+    identity::{DiskKey, MachineId, Owner, Proof, SnapshotId, TaskId},
+    machine::{DiskInfo, Event, Host, KeptDisk, Listing, Machine, TaskState, Template},
     request::{
         Accepted, CloneRequest, CreateRequest, DeleteRequest, DiskRef, ExportRequest, Exported,
         GuestCommand, GuestOutput, HardwareUpgradeRequest, ImportRequest, Imported, MigrateRequest,
@@ -49,7 +49,8 @@ pub trait Provider: Send + Sync + 'static {
     /// the same name that does not is a [`Conflict`](crate::ErrorKind::Conflict).
     async fn create(&self, request: CreateRequest) -> Result<Accepted>;
 
-    /// Destroys a machine, if it is proven to be the owner's. One that is not there is no error.
+    /// Destroys a machine, if it is proven to be the owner's. One that is not there is no error. Its
+    /// disks go with it, except for those that have a key.
     async fn delete(&self, request: DeleteRequest) -> Result<Started>;
 
     /// Changes a machine's power. In the state that is asked for, nothing happens, except for a
@@ -128,6 +129,17 @@ pub trait Provider: Send + Sync + 'static {
     /// What a disk is like, or none where it is not there.
     async fn disk_info(&self, _disk: &DiskRef) -> Result<Option<DiskInfo>> {
         Err(lacks("describe disks"))
+    }
+
+    /// All disks that have a key, whether or not a machine has them.
+    async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        Err(lacks("list disks that outlive their machines"))
+    }
+
+    /// Destroys a disk by its key. One that is not there is no error; one that a machine has is a
+    /// [`Conflict`](crate::ErrorKind::Conflict).
+    async fn kept_disk_remove(&self, _key: &DiskKey) -> Result<Started> {
+        Err(lacks("remove disks that outlive their machines"))
     }
 
     /// Sends a disk out.

@@ -21,6 +21,12 @@ pub struct TaskId(pub String);
 #[serde(transparent)]
 pub struct SnapshotId(pub String);
 
+/// The key of a disk that outlives its machines: whoever asks for a disk of the same key means the same
+/// disk. It carries the UID of the disk's record, so a disk that has it is that record's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DiskKey(pub String);
+
 macro_rules! text {
     ($($name:ident),*) => {$(
         impl From<&str> for $name {
@@ -49,7 +55,7 @@ macro_rules! text {
     )*};
 }
 
-text!(MachineId, TaskId, SnapshotId);
+text!(MachineId, TaskId, SnapshotId, DiskKey);
 
 /// The ownership token: a record's UID and which of its machines is meant, counted from 1. A record
 /// whose machine was lost gets another one under the next incarnation, so a late arrival of the

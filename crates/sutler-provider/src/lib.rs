@@ -31,10 +31,11 @@ pub use error::{Error, ErrorKind, Result};
 pub use guard::{
     Backoff, BreakerLimits, BreakerState, Call, CallClass, Gate, Jitter, Limits, RetryLimits, Terms,
 };
-pub use identity::{MachineId, Owner, Proof, SnapshotId, TaskId, Token, platform_name};
+pub use identity::{DiskKey, MachineId, Owner, Proof, SnapshotId, TaskId, Token, platform_name};
 pub use inventory::{Inventory, Seen, View};
 pub use machine::{
-    DiskInfo, Event, Host, Interface, Listing, Machine, Power, Snapshot, TaskState, Template,
+    DiskInfo, Event, Host, Interface, KeptDisk, Listing, Machine, Power, Snapshot, TaskState,
+    Template,
 };
 pub use request::{
     Accepted, Class, CloneRequest, CreateRequest, DeleteRequest, Disk, DiskRef, ExportRequest,

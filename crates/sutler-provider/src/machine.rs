@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Error,
-    identity::{MachineId, SnapshotId, Token},
+    identity::{DiskKey, MachineId, SnapshotId, Token},
 };
 
 /// A machine as its platform shows it. What the platform does not tell is absent, which is not the
@@ -137,6 +137,25 @@ pub struct DiskInfo {
     /// Whether the machine boots from it.
     #[serde(default)]
     pub bootable: bool,
+    /// Its key, where it outlives the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<DiskKey>,
+}
+
+/// A disk that outlives its machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptDisk {
+    /// What it is asked for by.
+    pub key: DiskKey,
+    /// Its size in GiB.
+    pub size_gib: u64,
+    /// The machine that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineId>,
+    /// Its ID or path on the platform, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
 }
 
 /// A network card as the platform or the guest shows it.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     credentials::Credentials,
-    identity::{MachineId, Owner, Proof, SnapshotId, TaskId},
+    identity::{DiskKey, MachineId, Owner, Proof, SnapshotId, TaskId},
 };
 
 /// The answer to a create: it was accepted. A platform that tells no ID is a normal case; the machine
@@ -258,6 +258,11 @@ pub struct Disk {
     /// The SCSI controller it hangs on, in the form of the kind VirtualMachine.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub scsi: Map<String, Value>,
+    /// Set on a disk that outlives the machine: the disk of this key is taken, with what is on it, or
+    /// made where there is none. One that another machine has is a
+    /// [`Conflict`](crate::ErrorKind::Conflict).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<DiskKey>,
 }
 
 /// Where on the platform something should be.

@@ -3,12 +3,13 @@
 mod address;
 mod call;
 mod dial;
+mod kept;
 mod provider;
 mod streams;
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use sutler_provider::{Deadlines, Error, Result, UniqueBy};
@@ -73,6 +74,8 @@ struct Inner {
     deadlines: Mutex<Deadlines>,
     /// Calls of the Extensions that are not there, by bit.
     absent: AtomicU64,
+    /// Whether the provider has said that it keeps disks.
+    keeps: AtomicBool,
     /// A channel that was handed in is never made anew.
     fixed: bool,
 }
@@ -109,6 +112,7 @@ impl Remote {
             options,
             channel: Mutex::new(channel),
             absent: AtomicU64::new(0),
+            keeps: AtomicBool::new(false),
             fixed,
         }))
     }

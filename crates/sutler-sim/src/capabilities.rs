@@ -31,6 +31,7 @@ pub(crate) fn of(settings: &Settings) -> Capabilities {
         clones: can(Feature::Clones),
         linked_clones: can(Feature::Clones) && can(Feature::LinkedClones),
         image_import: can(Feature::ImageImport),
+        kept_disks: can(Feature::KeptDisks),
         disk_export: can(Feature::DiskExport),
         disk_import: can(Feature::DiskImport),
         export_compression: can(Feature::DiskExport),

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use sutler_provider::{
-    Accepted, CloneRequest, CreateRequest, DiskInfo, Error, Machine, Power, Result, UniqueBy,
+    Accepted, CloneRequest, CreateRequest, Disk, DiskInfo, Error, Machine, Power, Result, UniqueBy,
 };
 
 use crate::{
     answer::Begun,
-    hosts, lifecycle,
+    hosts, kept, lifecycle,
     row::{Doing, Row},
     settings::{Appears, Feature},
     txn::{Txn, task_id},
@@ -24,6 +24,7 @@ pub(crate) fn create(txn: &mut Txn<'_>, request: &CreateRequest) -> Result<Begun
     if let Some(existing) = existing(txn, request)? {
         return Ok(accepted(txn, &existing));
     }
+    kept::free(txn.state, None, request)?;
     let (image, image_gib) = match &request.image {
         Some(image) => {
             let (name, size) = validate::image(txn, image)?;
@@ -37,7 +38,7 @@ pub(crate) fn create(txn: &mut Txn<'_>, request: &CreateRequest) -> Result<Begun
     row.image = image;
     row.image_gib = image_gib;
     let mut disks = vec![disk(&row, "root", root_gib.max(image_gib))];
-    disks.extend(request.disks.iter().map(|wanted| disk(&row, &wanted.name, wanted.size_gib)));
+    disks.extend(request.disks.iter().map(|wanted| kept::wanted(txn.state, &row, wanted)));
     row.machine.disks = Some(disks);
     let takes = txn.settings.work.create;
     Ok(make(txn, row, takes))
@@ -60,6 +61,7 @@ pub(crate) fn clone(txn: &mut Txn<'_>, request: &CloneRequest) -> Result<Begun<A
     if let Some(existing) = existing(txn, target)? {
         return Ok(accepted(txn, &existing));
     }
+    kept::free(txn.state, None, target)?;
     let gone = |what: String| Error::not_found(format!("there is no {what}"));
     let source = txn.get(&request.source).filter(|row| !row.hidden);
     let source = source.ok_or_else(|| gone(format!("machine {}", request.source)))?;
@@ -78,17 +80,23 @@ pub(crate) fn clone(txn: &mut Txn<'_>, request: &CloneRequest) -> Result<Begun<A
         row.files.insert("/etc/timezone".to_owned(), zone.to_owned());
     }
     let copy = |old: &DiskInfo| {
+        // A kept disk that is asked for by its key is taken as it is; it is no copy.
+        let by_key = |disk: &&Disk| disk.name == old.name && disk.kept.is_some();
+        if let Some(wanted) = target.disks.iter().find(by_key) {
+            return kept::wanted(txn.state, &row, wanted);
+        }
         let wanted = match old.name.as_str() {
             "root" => target.class.as_ref().and_then(|class| class.root_gib),
             name => target.disks.iter().find(|disk| disk.name == name).map(|disk| disk.size_gib),
         };
         let mut new = disk(&row, &old.name, old.size_gib.max(wanted.unwrap_or(0)));
-        new.backing_file = old.path.clone().filter(|_| request.linked);
+        // A kept disk goes on changing, with whatever machine has it: nothing can be built upon it.
+        new.backing_file = old.path.clone().filter(|_| request.linked && old.kept.is_none());
         new
     };
     let mut disks: Vec<DiskInfo> = from.iter().map(copy).collect();
     let more = target.disks.iter().filter(|disk| from.iter().all(|old| old.name != disk.name));
-    disks.extend(more.map(|wanted| disk(&row, &wanted.name, wanted.size_gib)));
+    disks.extend(more.map(|wanted| kept::wanted(txn.state, &row, wanted)));
     row.machine.disks = Some(disks);
     let takes = txn.settings.work.clone;
     Ok(make(txn, row, takes))
@@ -107,6 +115,7 @@ pub(crate) fn disk(row: &Row, name: &str, size_gib: u64) -> DiskInfo {
         actual_bytes: Some(size_gib.saturating_mul((1 << 30) / 10)),
         backing_file: None,
         bootable: name == "root",
+        kept: None,
     }
 }
 

@@ -49,6 +49,8 @@ calls! {
     ImagePrepare = "image_prepare",
     ImageRemove = "image_remove",
     DiskInfo = "disk_info",
+    KeptDisks = "kept_disks",
+    KeptDiskRemove = "kept_disk_remove",
     DiskExport = "disk_export",
     DiskImport = "disk_import",
     HardwareUpgrade = "hardware_upgrade",
@@ -69,6 +71,7 @@ impl Call {
                 | Self::List
                 | Self::Events
                 | Self::DiskInfo
+                | Self::KeptDisks
                 | Self::Templates
                 | Self::Hosts
         )
@@ -114,7 +117,7 @@ pub enum Fault {
 /// What work that fails leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Leaves {
-    /// Nothing: as if it had never begun.
+    /// Nothing: as if it had never begun, but for the kept disks that were made for a machine.
     Nothing,
     /// A machine that is neither as before nor as wanted, and stays busy until it is deleted.
     Broken,

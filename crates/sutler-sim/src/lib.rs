@@ -28,6 +28,7 @@ mod history;
 mod hosts;
 mod images;
 mod inventory;
+mod kept;
 mod lifecycle;
 mod pipeline;
 mod provider;
@@ -49,7 +50,7 @@ pub use settings::{
     Appears, Chances, DeadlineSettings, Feature, HostSettings, Ids, Latency, OutageChance, Quota,
     Settings, TemplateSettings, WorkTimes,
 };
-pub use sim::{ImageTruth, Sim, Truth};
+pub use sim::{ImageTruth, KeptTruth, Sim, Truth};
 
 #[cfg(test)]
 mod tests;

@@ -2,17 +2,17 @@
 
 use async_trait::async_trait;
 use sutler_provider::{
-    Accepted, Capabilities, CloneRequest, CreateRequest, DeleteRequest, DiskInfo, DiskRef, Error,
-    EventStream, ExportRequest, Exported, GuestCommand, GuestOutput, HardwareUpgradeRequest, Host,
-    ImportRequest, Imported, Listing, Machine, MachineId, Owner, PowerRequest, PrepareRequest,
-    Prepared, Proof, Provider, ReconfigureRequest, Result, SnapshotId, SnapshotRequest,
-    Snapshotted, Started, TaskId, TaskState, Template,
+    Accepted, Capabilities, CloneRequest, CreateRequest, DeleteRequest, DiskInfo, DiskKey, DiskRef,
+    Error, EventStream, ExportRequest, Exported, GuestCommand, GuestOutput, HardwareUpgradeRequest,
+    Host, ImportRequest, Imported, KeptDisk, Listing, Machine, MachineId, Owner, PowerRequest,
+    PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result, SnapshotId,
+    SnapshotRequest, Snapshotted, Started, TaskId, TaskState, Template,
 };
 
 use crate::{
     capabilities, create,
     faults::{Call, Fault},
-    guest, hosts, images, inventory, lifecycle,
+    guest, hosts, images, inventory, kept, lifecycle,
     pipeline::About,
     reconfigure,
     settings::{Feature, TemplateSettings},
@@ -171,6 +171,18 @@ impl Provider for Sim {
     async fn disk_info(&self, disk: &DiskRef) -> Result<Option<DiskInfo>> {
         let about = About::id(&disk.machine);
         self.look(Call::DiskInfo, about, |core| Ok(transfer::info(core, disk))).await
+    }
+
+    async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        self.needs(Feature::KeptDisks)?;
+        self.look(Call::KeptDisks, About::default(), |core| Ok(kept::list(&core.state))).await
+    }
+
+    async fn kept_disk_remove(&self, key: &DiskKey) -> Result<Started> {
+        self.needs(Feature::KeptDisks)?;
+        let disk = key.clone();
+        let job = move |txn: &mut Txn<'_>| kept::remove(txn, &disk);
+        self.change(Call::KeptDiskRemove, About::name(&key.0), None, job).await
     }
 
     async fn disk_export(&self, request: ExportRequest) -> Result<Exported> {

@@ -4,11 +4,11 @@ use sutler_provider::{DiskInfo, Error, Power, ReconfigureRequest, Result, Starte
 
 use crate::{
     answer::Begun,
-    create::disk,
-    hosts,
+    hosts, kept,
     lifecycle::started,
     row::{Doing, Row},
     settings::Feature,
+    state::State,
     txn::Txn,
     validate,
     work::{Step, exclusive},
@@ -41,8 +41,9 @@ pub(crate) fn apply(
     request: &ReconfigureRequest,
 ) -> Result<bool> {
     let before = row.clone();
+    kept::free(txn.state, Some(row), &request.desired)?;
     resize(txn, row, request)?;
-    let grown = disks(row, request)?;
+    let grown = disks(txn.state, row, request)?;
     if grown && row.machine.power != Power::Off && !txn.settings.can(Feature::DiskGrowthOnline) {
         return Err(off_first(row, "its disks"));
     }
@@ -87,14 +88,18 @@ fn resize(txn: &Txn<'_>, row: &mut Row, request: &ReconfigureRequest) -> Result<
     Ok(())
 }
 
-/// Grows, adds and removes disks; says whether one grew.
-fn disks(row: &mut Row, request: &ReconfigureRequest) -> Result<bool> {
+/// Grows, adds and removes disks; says whether one grew. A kept disk that is removed is only detached,
+/// and one that is larger than it has to be stays so.
+fn disks(state: &State, row: &mut Row, request: &ReconfigureRequest) -> Result<bool> {
     let desired = &request.desired;
     let mut disks = row.machine.disks.clone().unwrap_or_default();
     disks.retain(|disk| disk.name == "root" || !request.remove_disks.contains(&disk.name));
     let mut grown = false;
     let mut grow = |disk: &mut DiskInfo, size_gib: u64| {
         if size_gib < disk.size_gib {
+            if disk.kept.is_some() {
+                return Ok(());
+            }
             let why = format!("the disk has {} GiB, and disks do not shrink", disk.size_gib);
             return Err(Error::invalid(validate::disk_size(&disk.name), why));
         }
@@ -107,10 +112,19 @@ fn disks(row: &mut Row, request: &ReconfigureRequest) -> Result<bool> {
     {
         grow(root, size_gib.max(row.image_gib))?;
     }
-    for wanted in &desired.disks {
+    for (index, wanted) in desired.disks.iter().enumerate() {
+        // A key and a name go together: neither another disk of the name, nor the disk by another one.
+        let other = |disk: &&DiskInfo| {
+            wanted.kept.is_some() && (disk.name == wanted.name) != (disk.kept == wanted.kept)
+        };
+        if let Some(other) = disks.iter().find(other) {
+            let why =
+                format!("its disk {:?} is in the way, and has to be removed first", other.name);
+            return Err(Error::conflict(why).at(validate::disk_kept(index)));
+        }
         match disks.iter_mut().find(|disk| disk.name == wanted.name) {
             Some(found) => grow(found, wanted.size_gib)?,
-            None => disks.push(disk(row, &wanted.name, wanted.size_gib)),
+            None => disks.push(kept::wanted(state, row, wanted)),
         }
     }
     row.machine.disks = Some(disks);

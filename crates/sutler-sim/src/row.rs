@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::Ipv6Addr, time::Duration};
 use sutler_provider::{
-    DiskInfo, Error, ErrorKind, Interface, Machine, MachineId, Power, PowerOp, ReconfigureRequest,
-    Snapshot, SnapshotId, SnapshotRequest,
+    DiskInfo, DiskKey, Error, ErrorKind, Interface, Machine, MachineId, Power, PowerOp,
+    ReconfigureRequest, Snapshot, SnapshotId, SnapshotRequest,
 };
 
 use crate::faults::Leaves;
@@ -152,6 +152,11 @@ impl Row {
         &self.machine.id
     }
 
+    /// The keys of its kept disks.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &DiskKey> {
+        self.machine.disks.iter().flatten().filter_map(|disk| disk.kept.as_ref())
+    }
+
     pub(crate) fn cpu(&self) -> u32 {
         self.machine.cpu.unwrap_or(0)
     }
@@ -190,6 +195,7 @@ pub(crate) enum Doing {
     ImageRemove(String),
     Export(String, BlobRow),
     Import(String, BlobRow),
+    KeptRemove(DiskKey),
 }
 
 impl Doing {
@@ -209,6 +215,7 @@ impl Doing {
             Self::ImageRemove(_) => "remove an image",
             Self::Export(..) => "send a disk out",
             Self::Import(..) => "bring a disk in",
+            Self::KeptRemove(_) => "remove a kept disk",
         }
     }
 }
@@ -244,6 +251,16 @@ pub(crate) struct ImageRow {
     pub(crate) size_gib: u64,
     /// Whether it is there, rather than on its way.
     pub(crate) ready: bool,
+    pub(crate) work: Option<u64>,
+}
+
+/// A disk that outlives its machines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KeptRow {
+    /// What tells it from one that was made anew under the same key.
+    pub(crate) number: u64,
+    pub(crate) size_gib: u64,
+    /// Its removal, where that is under way.
     pub(crate) work: Option<u64>,
 }
 

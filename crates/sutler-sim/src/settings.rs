@@ -302,6 +302,8 @@ pub enum Feature {
     LinkedClones,
     /// Bring images in.
     ImageImport,
+    /// Let disks outlive their machines.
+    KeptDisks,
     /// Send disks out.
     DiskExport,
     /// Bring disks in.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rand::{SeedableRng as _, rngs::StdRng};
-use sutler_provider::{Clock, Error, Machine, Owner, Result, UniqueBy};
+use sutler_provider::{Clock, DiskKey, Error, Machine, MachineId, Owner, Result, UniqueBy};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     faults::{Call, Leaves, Planned, Script},
     history::{Cause, Change, Happened},
     inventory::{self, Past},
-    row::{ImageRow, Row},
+    row::{ImageRow, KeptRow, Row},
     settings::{Chances, Settings},
     state::{Op, State},
     txn::{Ending, Log, Txn},
@@ -80,6 +80,19 @@ pub struct ImageTruth {
     pub ready: bool,
     /// Whether machines were made from it that are still there.
     pub used: bool,
+}
+
+/// A disk that outlives its machines, as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptTruth {
+    /// What it is asked for by.
+    pub key: DiskKey,
+    /// Which disk of that key it is: one that is made anew has another number.
+    pub number: u64,
+    /// Its size in GiB.
+    pub size_gib: u64,
+    /// The machine that has it, seen or not.
+    pub machine: Option<MachineId>,
 }
 
 impl Sim {
@@ -157,6 +170,18 @@ impl Sim {
             used: core.state.uses_image(name),
         };
         core.state.images.iter().map(truth).collect()
+    }
+
+    /// All kept disks as they are.
+    pub fn kept(&self) -> Vec<KeptTruth> {
+        let core = self.0.lock();
+        let truth = |(key, row): (&DiskKey, &KeptRow)| KeptTruth {
+            key: key.clone(),
+            number: row.number,
+            size_gib: row.size_gib,
+            machine: core.state.holder(key).cloned(),
+        };
+        core.state.kept.iter().map(truth).collect()
     }
 
     /// How many machines there are.
@@ -239,6 +264,7 @@ impl Sim {
                     Op::Image(name, _) => Op::Image(name, None),
                     Op::Import(name, _) => Op::Import(name, None),
                     Op::Export(name, _) => Op::Export(name, None),
+                    Op::Kept(key, _) => Op::Kept(key, None),
                     Op::Next(_) => Op::Next(next),
                 });
             }
@@ -275,6 +301,10 @@ fn seed_one(txn: &mut Txn<'_>, machine: Machine) -> Result<()> {
         && machine.token.as_ref().is_some_and(|token| txn.state.owned(token).next().is_some())
     {
         return taken("token");
+    }
+    let kept = machine.disks.iter().flatten().filter_map(|disk| disk.kept.as_ref());
+    if let Some(other) = kept.filter_map(|key| txn.state.holder(key)).next() {
+        return Err(Error::conflict(format!("machine {other} has a kept disk of {}", machine.id)));
     }
     txn.spend_id(&machine.id);
     let number = txn.number();

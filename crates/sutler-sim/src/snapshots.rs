@@ -1,8 +1,8 @@
 //! Snapshots.
 
 use sutler_provider::{
-    Error, MachineId, Power, Proof, Result, Snapshot, SnapshotId, SnapshotRequest, Snapshotted,
-    Started,
+    DiskInfo, Error, MachineId, Power, Proof, Result, Snapshot, SnapshotId, SnapshotRequest,
+    Snapshotted, Started,
 };
 
 use crate::{
@@ -125,13 +125,30 @@ pub(crate) fn revert(txn: &mut Txn<'_>, row: &mut Row, snapshot: &SnapshotId) ->
     switch_off(txn, row);
     row.machine.cpu = saved.cpu;
     row.machine.memory_mib = saved.memory_mib;
-    row.machine.disks = saved.disks;
+    row.machine.disks = Some(disks(row.machine.disks.take(), saved.disks));
     row.files = saved.files;
     if saved.info.memory {
         switch_on(txn, row);
         row.machine.power = saved.power;
     }
     Ok(())
+}
+
+/// The disks of a machine that goes back to a snapshot. Kept ones are those that it has now, for a
+/// snapshot is no reason to take a disk from another machine, or to leave one behind.
+fn disks(now: Option<Vec<DiskInfo>>, saved: Option<Vec<DiskInfo>>) -> Vec<DiskInfo> {
+    let mut kept: Vec<DiskInfo> =
+        now.into_iter().flatten().filter(|disk| disk.kept.is_some()).collect();
+    let mut all = Vec::new();
+    for disk in saved.into_iter().flatten() {
+        match kept.iter().position(|kept| kept.name == disk.name) {
+            Some(at) => all.push(kept.remove(at)),
+            None if disk.kept.is_none() => all.push(disk),
+            None => {}
+        }
+    }
+    all.extend(kept);
+    all
 }
 
 fn find<'a>(row: &'a Row, snapshot: &SnapshotId) -> Result<&'a Saved> {

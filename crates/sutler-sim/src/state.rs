@@ -6,10 +6,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sutler_provider::{MachineId, Token};
+use sutler_provider::{DiskKey, MachineId, Token};
 
 use crate::{
-    row::{BlobRow, Done, ImageRow, Next, Row, Work},
+    row::{BlobRow, Done, ImageRow, KeptRow, Next, Row, Work},
     settings::Ids,
 };
 
@@ -29,6 +29,7 @@ pub(crate) enum Op {
     Image(String, Option<ImageRow>),
     Import(String, Option<BlobRow>),
     Export(String, Option<BlobRow>),
+    Kept(DiskKey, Option<KeptRow>),
     Next(Next),
 }
 
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub(crate) images: BTreeMap<String, ImageRow>,
     pub(crate) imports: BTreeMap<String, BlobRow>,
     pub(crate) exports: BTreeMap<String, BlobRow>,
+    pub(crate) kept: BTreeMap<DiskKey, KeptRow>,
     pub(crate) next: Next,
     by_name: BTreeMap<String, BTreeSet<MachineId>>,
     by_token: BTreeMap<Token, BTreeSet<MachineId>>,
@@ -49,6 +51,8 @@ pub(crate) struct State {
     pub(crate) total: Used,
     /// How many machines were made from an image.
     image_users: BTreeMap<String, usize>,
+    /// Which machine has a kept disk.
+    holders: BTreeMap<DiskKey, MachineId>,
     /// Numbers of dead machines that can be given again.
     free: BTreeSet<u64>,
 }
@@ -70,12 +74,14 @@ impl State {
             images: BTreeMap::new(),
             imports: BTreeMap::new(),
             exports: BTreeMap::new(),
+            kept: BTreeMap::new(),
             next: Next { id: FIRST_ID, number: 0, work: 1 },
             by_name: BTreeMap::new(),
             by_token: BTreeMap::new(),
             used: BTreeMap::new(),
             total: Used::default(),
             image_users: BTreeMap::new(),
+            holders: BTreeMap::new(),
             free: BTreeSet::new(),
         }
     }
@@ -107,6 +113,10 @@ impl State {
                 let old = swap(&mut self.exports, name.clone(), blob);
                 Op::Export(name, old)
             }
+            Op::Kept(key, kept) => {
+                let old = swap(&mut self.kept, key.clone(), kept);
+                Op::Kept(key, old)
+            }
             Op::Next(next) => {
                 // What was taken back was never given.
                 self.free.split_off(&next.id);
@@ -129,6 +139,7 @@ impl State {
             .chain(
                 self.exports.iter().map(|(name, row)| Op::Export(name.clone(), Some(row.clone()))),
             )
+            .chain(self.kept.iter().map(|(key, row)| Op::Kept(key.clone(), Some(row.clone()))))
     }
 
     /// Finds the free numbers anew, after a dump was read: it does not say which IDs were given.
@@ -163,6 +174,11 @@ impl State {
 
     pub(crate) fn uses_image(&self, image: &str) -> bool {
         self.image_users.contains_key(image)
+    }
+
+    /// The machine that has this kept disk, seen or not.
+    pub(crate) fn holder(&self, key: &DiskKey) -> Option<&MachineId> {
+        self.holders.get(key)
     }
 
     fn swap_machine(&mut self, id: &MachineId, row: Option<Arc<Row>>) -> Option<Arc<Row>> {
@@ -201,6 +217,9 @@ impl State {
         if let Some(image) = &row.image {
             *self.image_users.entry(image.clone()).or_default() += 1;
         }
+        for key in row.kept() {
+            self.holders.insert(key.clone(), id.clone());
+        }
         self.total.add(row);
         if let Some(host) = &row.machine.host {
             self.used.entry(host.clone()).or_default().add(row);
@@ -220,6 +239,9 @@ impl State {
             if *users == 0 {
                 self.image_users.remove(image);
             }
+        }
+        for key in row.kept() {
+            self.holders.remove(key);
         }
         self.total.subtract(row);
         if let Some(host) = &row.machine.host

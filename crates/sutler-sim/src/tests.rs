@@ -15,6 +15,7 @@ mod behind;
 mod create;
 mod determinism;
 mod folder;
+mod kept;
 mod lists;
 mod machines;
 mod more;

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     faults::Leaves,
+    kept,
     row::{Doing, Done, Next, Row, Work},
     settings::{Ids, Settings},
     state::{Op, State, number_of},
@@ -59,6 +60,7 @@ impl Txn<'_> {
 
     pub(crate) fn put(&mut self, mut row: Row) {
         row.settle();
+        kept::keep(self, &mut row);
         self.apply(Op::Machine(row.machine.id.clone(), Some(Arc::new(row))));
     }
 

@@ -25,13 +25,23 @@ pub(crate) fn check(settings: &Settings, request: &CreateRequest) -> Result<()> 
         }
     }
     let mut seen = BTreeSet::from(["root"]);
-    for disk in &request.disks {
+    let mut keys = BTreeSet::new();
+    for (index, disk) in request.disks.iter().enumerate() {
         if disk.name.is_empty() || !seen.insert(&disk.name) {
             let why = format!("{:?} is empty, or given twice", disk.name);
             return Err(Error::invalid("spec.disks", why));
         }
         if disk.size_gib == 0 {
             return Err(Error::invalid(disk_size(&disk.name), "a disk needs a size"));
+        }
+        let Some(key) = &disk.kept else { continue };
+        if !settings.can(Feature::KeptDisks) {
+            let why = "this provider has no disks that outlive their machines";
+            return Err(Error::unsupported(why).at(disk_kept(index)));
+        }
+        if key.0.is_empty() || !keys.insert(key) {
+            let why = format!("{:?} is empty, or given twice", key.0);
+            return Err(Error::invalid(disk_kept(index), why));
         }
     }
     let mut seen = BTreeSet::new();
@@ -75,6 +85,11 @@ pub(crate) fn name(settings: &Settings, name: &str) -> Result<()> {
 /// The field of a disk's size.
 pub(crate) fn disk_size(name: &str) -> String {
     format!("spec.disks[{name}].sizeGiB")
+}
+
+/// The field of a disk's key.
+pub(crate) fn disk_kept(index: usize) -> String {
+    format!("disks[{index}].kept")
 }
 
 /// What an image is called on the platform, and how large it is; strict platforms know which exist.

@@ -14,7 +14,7 @@ use tokio::{
 use crate::{
     faults::Leaves,
     history::Cause,
-    images, lifecycle, reconfigure,
+    images, kept, lifecycle, reconfigure,
     row::{Doing, Done, Row, Work},
     sim::{Core, Inner},
     snapshots, transfer,
@@ -129,7 +129,8 @@ fn on_machine(txn: &mut Txn<'_>, mut row: Row, id: u64, doing: &Doing) -> Done {
         | Doing::Delete
         | Doing::ImagePrepare(..)
         | Doing::ImageRemove(_)
-        | Doing::Import(..) => Ok(None),
+        | Doing::Import(..)
+        | Doing::KeptRemove(_) => Ok(None),
     };
     match made {
         Ok(made) => {
@@ -151,6 +152,7 @@ fn elsewhere(txn: &mut Txn<'_>, doing: &Doing, fails: bool) -> Done {
         Doing::ImageRemove(target) => images::end_remove(txn, target, fails),
         Doing::Export(to, _) => transfer::end_export(txn, to, fails),
         Doing::Import(target, _) => transfer::end_import(txn, target, fails),
+        Doing::KeptRemove(key) => kept::end_remove(txn, key, fails),
         _ => return Done::badly(&Error::not_found("the machine is gone")),
     }
     if fails { failed } else { Done::well(None) }

@@ -25,6 +25,7 @@ cases! { "platform":
     copies_are_as_reported [HONEST] nothing,
     linked_copies_are_as_reported [HONEST] clones,
     images_are_as_reported [HONEST] nothing,
+    kept_disks_are_as_reported [HONEST] nothing,
     exports_are_as_reported [HONEST] nothing,
     imports_are_as_reported [HONEST] nothing,
     upgrades_are_as_reported [HONEST] nothing,
@@ -170,6 +171,20 @@ async fn images_are_as_reported(context: &Context) -> Check {
         drop(context.provider.image_remove(&target).await);
     }
     Ok(())
+}
+
+/// Whoever has no kept disks refuses them: an ordinary one in their place would go with its machine.
+async fn kept_disks_are_as_reported(context: &Context) -> Check {
+    let reported = context.can.kept_disks;
+    as_reported("kept_disks", reported, context.provider.kept_disks().await)?;
+    let key = context.key();
+    as_reported("kept_disk_remove", reported, context.provider.kept_disk_remove(&key).await)?;
+    let request = super::kept::request(context, &key, 1);
+    let answer = context.provider.create(request.clone()).await;
+    if let Ok(accepted) = &answer {
+        context.made_by(request, accepted.clone()).await?;
+    }
+    as_reported("a machine with a kept disk", reported, answer)
 }
 
 async fn exports_are_as_reported(context: &Context) -> Check {

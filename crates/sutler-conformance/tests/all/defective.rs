@@ -61,6 +61,10 @@ pub(crate) enum Defect {
     StealsByAdoption,
     /// Nothing is changed by a reconfiguration that is said to be done.
     ReconfiguresNothing,
+    /// A delete destroys the kept disks too.
+    DeletesKeptDisks,
+    /// A kept disk that is asked for again is made anew.
+    MakesKeptDisksAnew,
 }
 
 /// A platform behind a provider with a defect.
@@ -148,6 +152,12 @@ impl Provider for Defective {
                 request.disks.dedup_by(|a, b| a.name == b.name);
                 request.class.iter_mut().for_each(|class| class.cpu = class.cpu.max(1));
             }
+            Defect::MakesKeptDisksAnew => {
+                for key in request.disks.iter().filter_map(|disk| disk.kept.as_ref()) {
+                    // One that a machine has stays with it.
+                    drop(self.inner.kept_disk_remove(key).await);
+                }
+            }
             _ => {}
         }
         let answer = self.inner.create(request).await;
@@ -178,6 +188,15 @@ impl Provider for Defective {
             }
             Defect::DeleteOfNothingFails if self.inner.describe(&request.id).await?.is_none() => {
                 return Err(Error::not_found("there is no such machine"));
+            }
+            Defect::DeletesKeptDisks => {
+                let found = self.inner.describe(&request.id).await?;
+                let disks = found.and_then(|machine| machine.disks).unwrap_or_default();
+                let started = self.inner.delete(request).await?;
+                for key in disks.iter().filter_map(|disk| disk.kept.as_ref()) {
+                    self.inner.kept_disk_remove(key).await?;
+                }
+                return Ok(started);
             }
             _ => {}
         }
@@ -305,6 +324,14 @@ impl Provider for Defective {
 
     async fn disk_info(&self, disk: &DiskRef) -> Result<Option<DiskInfo>> {
         self.inner.disk_info(disk).await
+    }
+
+    async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        self.inner.kept_disks().await
+    }
+
+    async fn kept_disk_remove(&self, key: &DiskKey) -> Result<Started> {
+        self.inner.kept_disk_remove(key).await
     }
 
     async fn disk_export(&self, request: ExportRequest) -> Result<Exported> {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The defects, each with the cases that must fail of it.
-const CAUGHT: [(Defect, &str); 24] = [
+const CAUGHT: [(Defect, &str); 26] = [
     (Defect::DoublesOnRetry, "create.a_second_request_finds_the_first"),
     (Defect::ForgetsTasks, "create.its_task_can_be_asked_after"),
     (Defect::TaskChangesItsEnd, "create.its_task_can_be_asked_after"),
@@ -35,6 +35,8 @@ const CAUGHT: [(Defect, &str); 24] = [
     (Defect::SwitchesForAnybody, "power.a_stranger_does_not_switch"),
     (Defect::StealsByAdoption, "identity.somebody_elses_is_not_adopted"),
     (Defect::ReconfiguresNothing, "reconfigure.cpu_and_memory_change"),
+    (Defect::DeletesKeptDisks, "kept.it_outlives_its_machine"),
+    (Defect::MakesKeptDisksAnew, "kept.it_comes_back_to_another_machine"),
     (Defect::ErrorsAreAbsence, "create.what_was_made_can_be_seen"),
 ];
 

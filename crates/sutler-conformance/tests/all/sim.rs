@@ -61,6 +61,7 @@ async fn in_process_all_rules_are_kept_and_nothing_is_left() {
     assert!(passed >= 100, "{passed} passed");
     assert_eq!(skipped, 0, "{}", report.table());
     assert!(sim.is_empty(), "{:?}", sim.machines());
+    assert!(sim.kept().is_empty(), "{:?}", sim.kept());
 }
 
 #[tokio::test]
@@ -80,7 +81,7 @@ async fn lesser_platforms_keep_their_rules_and_say_what_they_lack() {
         (
             json!({"without": [
                 "events", "addresses", "reconfigure", "gracefulShutdown", "pause", "snapshots",
-                "clones", "imageImport", "diskExport", "diskImport", "hardwareUpgrade",
+                "clones", "imageImport", "keptDisks", "diskExport", "diskImport", "hardwareUpgrade",
                 "guestCommands", "templates", "hosts", "console"
             ]}),
             50,
@@ -143,6 +144,7 @@ async fn over_the_wire_all_rules_are_kept() {
     assert_kept(&report);
     assert_eq!(report.counts().1, 0, "{}", report.table());
     assert!(sim.is_empty(), "{:?}", sim.machines());
+    assert!(sim.kept().is_empty(), "{:?}", sim.kept());
 }
 
 #[tokio::test]

@@ -248,6 +248,7 @@ fn disk(disk: &sutler_api::infra::DiskSpec) -> Disk {
         storage: disk.storage_class.clone(),
         grow_online: disk.expand_policy == sutler_api::infra::ExpandPolicy::Online,
         scsi: disk.scsi.as_ref().map(to_map).unwrap_or_default(),
+        kept: None,
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{
     capabilities::{Capabilities, Deadlines},
     contract::{Console, EventStream},
     error::{Error, Result},
-    identity::{MachineId, Owner, Proof, SnapshotId, TaskId},
-    machine::{DiskInfo, Host, Listing, Machine, TaskState, Template},
+    identity::{DiskKey, MachineId, Owner, Proof, SnapshotId, TaskId},
+    machine::{DiskInfo, Host, KeptDisk, Listing, Machine, TaskState, Template},
     request::{
         Accepted, CloneRequest, CreateRequest, DeleteRequest, DiskRef, ExportRequest, Exported,
         GuestCommand, GuestOutput, HardwareUpgradeRequest, Image, ImportRequest, Imported,
@@ -211,6 +211,14 @@ impl Gate {
     pub async fn disk_info(&self, disk: &DiskRef) -> Result<Option<DiskInfo>> {
         self.call(Call::new("disk_info", CallClass::Look), |provider| async move {
             provider.disk_info(disk).await
+        })
+        .await
+    }
+
+    /// [`Provider::kept_disks`](crate::Provider::kept_disks).
+    pub async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        self.call(Call::new("kept_disks", CallClass::List), |provider| async move {
+            provider.kept_disks().await
         })
         .await
     }
@@ -449,6 +457,16 @@ impl Gate {
     pub async fn image_remove(&self, target: &str, terms: impl Into<Terms>) -> Result<Started> {
         let call = Call::new("image_remove", CallClass::Change).under(terms.into());
         self.call(call, |provider| async move { provider.image_remove(target).await }).await
+    }
+
+    /// [`Provider::kept_disk_remove`](crate::Provider::kept_disk_remove).
+    pub async fn kept_disk_remove(
+        &self,
+        key: &DiskKey,
+        terms: impl Into<Terms>,
+    ) -> Result<Started> {
+        let call = Call::new("kept_disk_remove", CallClass::Change).under(terms.into());
+        self.call(call, |provider| async move { provider.kept_disk_remove(key).await }).await
     }
 
     /// [`Provider::disk_export`](crate::Provider::disk_export).

@@ -19,8 +19,8 @@ use crate::{
     clock::Clock,
     contract::{Console, EventStream, Provider},
     error::{Error, Result},
-    identity::{MachineId, Owner, Proof, SnapshotId, TaskId},
-    machine::{DiskInfo, Host, Listing, Machine, TaskState, Template},
+    identity::{DiskKey, MachineId, Owner, Proof, SnapshotId, TaskId},
+    machine::{DiskInfo, Host, KeptDisk, Listing, Machine, TaskState, Template},
     request::{
         Accepted, CloneRequest, CreateRequest, DeleteRequest, DiskRef, ExportRequest, Exported,
         GuestCommand, GuestOutput, HardwareUpgradeRequest, ImportRequest, Imported, MigrateRequest,
@@ -149,6 +149,12 @@ impl Provider for Fake {
     }
     async fn disk_info(&self, _: &DiskRef) -> Result<Option<DiskInfo>> {
         self.answer("disk_info").await
+    }
+    async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        self.answer("kept_disks").await
+    }
+    async fn kept_disk_remove(&self, _: &DiskKey) -> Result<Started> {
+        self.answer("kept_disk_remove").await
     }
     async fn disk_export(&self, _: ExportRequest) -> Result<Exported> {
         self.answer("disk_export").await

@@ -182,6 +182,7 @@ pub(crate) fn disk_info_from(answer: pb::GetDiskInfoResponse) -> DiskInfo {
         actual_bytes: size(actual_size_bytes),
         backing_file: some(backing_file),
         bootable: is_bootable,
+        kept: None,
     }
 }
 

@@ -155,13 +155,20 @@ pub(crate) fn uncarried(request: &CreateRequest) -> Result<(), Error> {
         ("the region", request.placement.region.is_some()),
         ("the zone", request.placement.zone.is_some()),
     ];
-    match missing.into_iter().find(|(_, present)| *present) {
+    let kept = request.disks.iter().position(|disk| disk.kept.is_some());
+    let missing = missing.into_iter().find(|(_, present)| *present);
+    match kept.map(kept_field).or(missing.map(|(field, _)| field.to_owned())) {
         None => Ok(()),
-        Some((field, _)) => Err(Error::unsupported(format!(
+        Some(field) => Err(Error::unsupported(format!(
             "this provider speaks provider.v1 alone, which has no place for {field}"
         ))
         .at(field)),
     }
+}
+
+/// The field of a disk's key.
+pub(crate) fn kept_field(index: usize) -> String {
+    format!("disks[{index}].kept")
 }
 
 fn class_json(class: &Class) -> ClassJson<'_> {

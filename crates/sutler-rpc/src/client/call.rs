@@ -37,7 +37,8 @@ macro_rules! methods {
 methods! {
     Validate, Capabilities, Create, Clone, Delete, Power, Reconfigure, HardwareUpgrade, Migrate, Adopt,
     Disown, Describe, List, Events, TaskStatus, SnapshotCreate, SnapshotDelete, SnapshotRevert,
-    ImagePrepare, ImageRemove, DiskInfo, DiskExport, DiskImport, GuestExec, Console, Templates, Hosts,
+    ImagePrepare, ImageRemove, DiskInfo, DiskExport, DiskImport, KeptDisks, KeptDiskRemove, GuestExec,
+    Console, Templates, Hosts,
 }
 
 pub(super) type Base = ProviderClient<Channel>;

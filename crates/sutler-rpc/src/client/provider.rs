@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use sutler_provider::{
     Accepted, CallClass, Capabilities, CloneRequest, Console, CreateRequest, DeleteRequest,
-    DiskInfo, DiskRef, Error, ErrorKind, EventStream, ExportRequest, Exported, GuestCommand,
-    GuestOutput, HardwareUpgradeRequest, Host, ImportRequest, Imported, Listing, Machine,
-    MachineId, MigrateRequest, Owner, PowerOp, PowerRequest, PrepareRequest, Prepared, Proof,
-    Provider, ReconfigureRequest, Result, SnapshotId, SnapshotRequest, Snapshotted, Started,
-    TaskId, TaskState, Template,
+    DiskInfo, DiskKey, DiskRef, Error, ErrorKind, EventStream, ExportRequest, Exported,
+    GuestCommand, GuestOutput, HardwareUpgradeRequest, Host, ImportRequest, Imported, KeptDisk,
+    Listing, Machine, MachineId, MigrateRequest, Owner, PowerOp, PowerRequest, PrepareRequest,
+    Prepared, Proof, Provider, ReconfigureRequest, Result, SnapshotId, SnapshotRequest,
+    Snapshotted, Started, TaskId, TaskState, Template,
 };
 
 use super::{
@@ -60,9 +60,11 @@ impl Provider for Remote {
         if let Some(answer) = answer {
             let capabilities: Capabilities = sense(answer.try_into())?;
             self.set_deadlines(capabilities.deadlines);
+            self.set_keeps(capabilities.kept_disks);
             return Ok(capabilities);
         }
         self.set_deadlines(self.0.options.deadlines);
+        self.set_keeps(false);
         let request = wire::GetCapabilitiesRequest {};
         let answer = self.base(CallClass::Look, &request, to!(Base, get_capabilities)).await?;
         // Nothing says whether there is a list, on which all depends: only asking for one does.
@@ -78,6 +80,7 @@ impl Provider for Remote {
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Accepted> {
+        self.carries_kept(&request).await?;
         let message = pb::CreateRequest::from(request.clone());
         let send = to!(Extended, create);
         if let Some(answer) = self.extended(Method::Create, CallClass::Make, &message, send).await?
@@ -149,6 +152,7 @@ impl Provider for Remote {
     }
 
     async fn reconfigure(&self, request: ReconfigureRequest) -> Result<Started> {
+        self.carries_kept(&request.desired).await?;
         let message = pb::ReconfigureRequest::from(request.clone());
         let send = to!(Extended, reconfigure);
         if let Some(answer) =
@@ -321,6 +325,7 @@ impl Provider for Remote {
     }
 
     async fn clone_machine(&self, request: CloneRequest) -> Result<Accepted> {
+        self.carries_kept(&request.target).await?;
         let message = pb::CloneRequest::from(request.clone());
         let send = to!(Extended, clone);
         if let Some(answer) = self.extended(Method::Clone, CallClass::Make, &message, send).await? {
@@ -384,6 +389,22 @@ impl Provider for Remote {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    async fn kept_disks(&self) -> Result<Vec<KeptDisk>> {
+        let request = pb::ListKeptDisksRequest {};
+        let send = to!(Extended, list_kept_disks);
+        let answer = self.extended(Method::KeptDisks, CallClass::List, &request, send).await?;
+        let answer = answer.ok_or_else(|| lacks("list disks that outlive their machines"))?;
+        sense(answer.disks.into_iter().map(TryInto::try_into).collect())
+    }
+
+    async fn kept_disk_remove(&self, key: &DiskKey) -> Result<Started> {
+        let request = pb::KeptDiskRemoveRequest { key: key.0.clone() };
+        let send = to!(Extended, kept_disk_remove);
+        let answer =
+            self.extended(Method::KeptDiskRemove, CallClass::Change, &request, send).await?;
+        answer.map(Into::into).ok_or_else(|| lacks("remove disks that outlive their machines"))
     }
 
     async fn disk_export(&self, request: ExportRequest) -> Result<Exported> {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sutler_provider::{
-    DiskInfo, Event, Host, Interface, Machine, Power, Snapshot, TaskState, Template,
+    DiskInfo, Event, Host, Interface, KeptDisk, Machine, Power, Snapshot, TaskState, Template,
 };
 
 use super::{narrow, required};
@@ -14,17 +14,55 @@ use crate::{
 
 impl From<DiskInfo> for pb::DiskInfo {
     fn from(disk: DiskInfo) -> Self {
-        let DiskInfo { name, id, path, size_gib, format, actual_bytes, backing_file, bootable } =
-            disk;
-        Self { name, id, path, size_gib, format, actual_bytes, backing_file, bootable }
+        let DiskInfo {
+            name,
+            id,
+            path,
+            size_gib,
+            format,
+            actual_bytes,
+            backing_file,
+            bootable,
+            kept,
+        } = disk;
+        let kept = kept.map(|key| key.0);
+        Self { name, id, path, size_gib, format, actual_bytes, backing_file, bootable, kept }
     }
 }
 
 impl From<pb::DiskInfo> for DiskInfo {
     fn from(disk: pb::DiskInfo) -> Self {
-        let pb::DiskInfo { name, id, path, size_gib, format, actual_bytes, backing_file, bootable } =
-            disk;
-        Self { name, id, path, size_gib, format, actual_bytes, backing_file, bootable }
+        let pb::DiskInfo {
+            name,
+            id,
+            path,
+            size_gib,
+            format,
+            actual_bytes,
+            backing_file,
+            bootable,
+            kept,
+        } = disk;
+        let kept = kept.map(Into::into);
+        Self { name, id, path, size_gib, format, actual_bytes, backing_file, bootable, kept }
+    }
+}
+
+impl From<KeptDisk> for pb::KeptDisk {
+    fn from(KeptDisk { key, size_gib, machine, id }: KeptDisk) -> Self {
+        Self { key: key.0, size_gib, machine: machine.map(|machine| machine.0), id }
+    }
+}
+
+impl TryFrom<pb::KeptDisk> for KeptDisk {
+    type Error = Malformed;
+
+    fn try_from(disk: pb::KeptDisk) -> Result<Self, Malformed> {
+        let pb::KeptDisk { key, size_gib, machine, id } = disk;
+        if key.is_empty() {
+            return Err(Malformed::missing("disks.key"));
+        }
+        Ok(Self { key: key.into(), size_gib, machine: machine.map(Into::into), id })
     }
 }
 

@@ -206,8 +206,16 @@ impl TryFrom<pb::Nic> for Nic {
 
 impl From<Disk> for pb::Disk {
     fn from(disk: Disk) -> Self {
-        let Disk { name, size_gib, type_, storage, grow_online, scsi } = disk;
-        Self { name, size_gib, r#type: type_, storage, grow_online, scsi_json: json::text(&scsi) }
+        let Disk { name, size_gib, type_, storage, grow_online, scsi, kept } = disk;
+        Self {
+            name,
+            size_gib,
+            r#type: type_,
+            storage,
+            grow_online,
+            scsi_json: json::text(&scsi),
+            kept: kept.map(|key| key.0),
+        }
     }
 }
 
@@ -215,9 +223,10 @@ impl TryFrom<pb::Disk> for Disk {
     type Error = Malformed;
 
     fn try_from(disk: pb::Disk) -> Result<Self, Malformed> {
-        let pb::Disk { name, size_gib, r#type, storage, grow_online, scsi_json } = disk;
+        let pb::Disk { name, size_gib, r#type, storage, grow_online, scsi_json, kept } = disk;
         let scsi = json::map("disks.scsi_json", &scsi_json)?;
-        Ok(Self { name, size_gib, type_: r#type, storage, grow_online, scsi })
+        let kept = kept.map(Into::into);
+        Ok(Self { name, size_gib, type_: r#type, storage, grow_online, scsi, kept })
     }
 }
 

@@ -184,6 +184,25 @@ impl Extensions for Service {
         change!(self, "ImportDisk", request, disk_import)
     }
 
+    async fn list_kept_disks(
+        &self,
+        _: Request<pb::ListKeptDisksRequest>,
+    ) -> Answer<pb::ListKeptDisksResponse> {
+        let disks = self.look("ListKeptDisks", self.provider.kept_disks()).await?;
+        let disks = disks.into_iter().map(Into::into).collect();
+        Ok(Response::new(pb::ListKeptDisksResponse { disks }))
+    }
+
+    async fn kept_disk_remove(
+        &self,
+        request: Request<pb::KeptDiskRemoveRequest>,
+    ) -> Answer<pb::Started> {
+        let key = request.into_inner().key.into();
+        let provider = self.provider.clone();
+        let removing = async move { provider.kept_disk_remove(&key).await };
+        Ok(Response::new(self.change("KeptDiskRemove", removing).await?.into()))
+    }
+
     async fn guest_exec(
         &self,
         request: Request<pb::GuestExecRequest>,

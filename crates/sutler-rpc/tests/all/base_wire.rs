@@ -44,6 +44,41 @@ async fn a_provider_without_a_list_says_so() {
 }
 
 #[tokio::test]
+async fn what_has_no_place_for_kept_disks_never_makes_ordinary_ones_of_them() {
+    let behind = sim(Settings::default());
+    let (_server, there) = plain(Arc::new(behind.clone()), false).await;
+    assert!(!there.capabilities().await.unwrap().kept_disks);
+    let mut wanted = request("web-abcde");
+    wanted.disks[0].kept = Some("disk-1".into());
+    let refused = |error: Error| {
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Unsupported, Some("disks[0].kept")));
+    };
+    refused(there.create(wanted.clone()).await.unwrap_err());
+    assert!(behind.is_empty());
+    let id = make(&there, "web-abcde").await;
+    let change = ReconfigureRequest {
+        id: id.clone(),
+        proof: proof("web-abcde"),
+        desired: wanted.clone(),
+        remove_disks: Vec::new(),
+        remove_nics: Vec::new(),
+    };
+    refused(there.reconfigure(change).await.unwrap_err());
+    let copy = CloneRequest {
+        source: id,
+        snapshot: None,
+        target: CreateRequest { name: "copy".to_owned(), ..wanted },
+        linked: false,
+        customize: serde_json::Map::new(),
+    };
+    refused(there.clone_machine(copy).await.unwrap_err());
+    assert_eq!((behind.len(), behind.kept().len()), (1, 0));
+    assert_eq!(there.kept_disks().await.unwrap_err().kind(), ErrorKind::Unsupported);
+    let removed = there.kept_disk_remove(&"disk-1".into()).await;
+    assert_eq!(removed.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
 async fn extensions_can_be_left_aside() {
     let behind = sim(Settings::default());
     let (server, there) = plain(Arc::new(behind), true).await;

@@ -230,6 +230,11 @@ async fn what_the_wire_has_no_place_for_is_refused_and_named() {
     let error = remote.create(wanted).await.unwrap_err();
     assert_eq!((error.kind(), error.field()), (ErrorKind::Unsupported, Some("spec.resources.gpu")));
     assert!(recorder.0.lock().unwrap().create.is_none());
+    let mut wanted = request("web");
+    wanted.disks[0].kept = Some("disk-1".into());
+    let error = remote.create(wanted).await.unwrap_err();
+    assert_eq!((error.kind(), error.field()), (ErrorKind::Unsupported, Some("disks[0].kept")));
+    assert!(recorder.0.lock().unwrap().create.is_none());
     let pause = PowerRequest { id: "vm-1".into(), proof: proof("web"), op: PowerOp::Pause };
     assert_eq!(remote.power(pause).await.unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(!remote.has_extensions() || remote.hosts().await.is_err());

@@ -155,6 +155,21 @@ async fn every_call_is_answered_as_in_process() {
     };
     both!(pair, |p| p.image_prepare(prepare.clone())).unwrap();
     both!(pair, |p| p.image_remove("image")).unwrap();
+    let mut keeper = request("keeper");
+    keeper.disks[0].kept = Some("disk-1".into());
+    let kept = both!(pair, |p| p.create(keeper.clone())).unwrap().id.unwrap();
+    let shown = both!(pair, |p| p.describe(&kept)).unwrap().unwrap().disks.unwrap();
+    assert_eq!(shown[1].kept, Some("disk-1".into()));
+    let rival = CreateRequest { disks: keeper.disks.clone(), ..request("rival") };
+    let error = both!(pair, |p| p.create(rival.clone())).unwrap_err();
+    assert_eq!((error.kind(), error.field()), (ErrorKind::Conflict, Some("disks[0].kept")));
+    assert_eq!(both!(pair, |p| p.kept_disks()).unwrap()[0].machine, Some(kept.clone()));
+    both!(pair, |p| p.kept_disk_remove(&"disk-1".into())).unwrap_err();
+    let gone = DeleteRequest { id: kept, proof: proof("keeper") };
+    both!(pair, |p| p.delete(gone.clone())).unwrap();
+    assert_eq!(both!(pair, |p| p.kept_disks()).unwrap()[0].machine, None);
+    both!(pair, |p| p.kept_disk_remove(&"disk-1".into())).unwrap();
+    assert!(both!(pair, |p| p.kept_disks()).unwrap().is_empty());
     let command = GuestCommand {
         id: id.clone(),
         proof: proof("web"),
@@ -293,6 +308,38 @@ fn async_stream(
 ) -> futures::stream::BoxStream<'static, Vec<u8>> {
     let echo = futures::stream::poll_fn(move |cx| echo(cx));
     futures::stream::once(async { hello }).chain(echo).boxed()
+}
+
+/// A server of an earlier version does not know the field, and would make an ordinary disk: whoever
+/// does not report kept disks is never sent one.
+#[tokio::test]
+async fn kept_disks_are_not_sent_to_who_does_not_report_them() {
+    let (_server, there) = plain(Arc::new(Rare), true).await;
+    let mut wanted = request("web");
+    wanted.disks.insert(0, Disk { name: "first".to_owned(), size_gib: 1, ..Disk::default() });
+    wanted.disks[1].kept = Some("disk-1".into());
+    let change = ReconfigureRequest {
+        id: "vm-1".into(),
+        proof: proof("web"),
+        desired: wanted.clone(),
+        remove_disks: Vec::new(),
+        remove_nics: Vec::new(),
+    };
+    let copy = CloneRequest {
+        source: "vm-1".into(),
+        snapshot: None,
+        target: wanted.clone(),
+        linked: false,
+        customize: map(json!({})),
+    };
+    for error in [
+        there.create(wanted).await.unwrap_err(),
+        there.reconfigure(change).await.unwrap_err(),
+        there.clone_machine(copy).await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Unsupported, Some("disks[1].kept")));
+    }
+    assert_eq!(there.kept_disks().await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]

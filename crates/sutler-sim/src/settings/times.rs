@@ -25,11 +25,11 @@ times! {
     Latency {
         /// Validate, capabilities, describe, task, disk information, templates, hosts.
         look,
-        /// A list of everything.
+        /// A list of everything, and of kept disks.
         list,
         /// Create.
         create,
-        /// Delete.
+        /// Delete, and the removal of a kept disk.
         delete,
         /// Power.
         power,
@@ -62,7 +62,7 @@ times! {
         stop,
         /// From the guest's being asked until it is off.
         shutdown,
-        /// Destroying.
+        /// Destroying a machine, or a kept disk.
         delete,
         /// Changing CPU, memory, disks and cards.
         reconfigure,
@@ -120,9 +120,9 @@ impl Settings {
             | Call::DiskInfo
             | Call::Templates
             | Call::Hosts => latency.look,
-            Call::List => latency.list,
+            Call::List | Call::KeptDisks => latency.list,
             Call::Create => latency.create,
-            Call::Delete => latency.delete,
+            Call::Delete | Call::KeptDiskRemove => latency.delete,
             Call::Power => latency.power,
             Call::Reconfigure | Call::HardwareUpgrade | Call::Disown | Call::Adopt => {
                 latency.reconfigure
@@ -147,7 +147,7 @@ impl Settings {
             | Call::DiskInfo
             | Call::Templates
             | Call::Hosts => deadlines.look,
-            Call::List => deadlines.list,
+            Call::List | Call::KeptDisks => deadlines.list,
             Call::Create
             | Call::CloneMachine
             | Call::Reconfigure
@@ -159,7 +159,7 @@ impl Settings {
             | Call::SnapshotRevert
             | Call::ImagePrepare
             | Call::ImageRemove => deadlines.make,
-            Call::Delete | Call::Power | Call::GuestExec => deadlines.change,
+            Call::Delete | Call::KeptDiskRemove | Call::Power | Call::GuestExec => deadlines.change,
             Call::DiskExport | Call::DiskImport => deadlines.transfer,
         }
     }
@@ -171,7 +171,7 @@ impl Settings {
         let (field, takes) = match call {
             Call::Create => ("work.create", work.create.saturating_add(work.start)),
             Call::CloneMachine => ("work.clone", work.clone.saturating_add(work.start)),
-            Call::Delete => ("work.delete", work.delete),
+            Call::Delete | Call::KeptDiskRemove => ("work.delete", work.delete),
             Call::Power => ("work.shutdown", work.shutdown.max(work.start).max(work.stop)),
             Call::Reconfigure | Call::HardwareUpgrade => ("work.reconfigure", work.reconfigure),
             Call::SnapshotCreate | Call::SnapshotDelete | Call::SnapshotRevert => {
@@ -227,9 +227,9 @@ fn latency_field(call: Call) -> &'static str {
         | Call::DiskInfo
         | Call::Templates
         | Call::Hosts => "latency.look",
-        Call::List => "latency.list",
+        Call::List | Call::KeptDisks => "latency.list",
         Call::Create => "latency.create",
-        Call::Delete => "latency.delete",
+        Call::Delete | Call::KeptDiskRemove => "latency.delete",
         Call::Power => "latency.power",
         Call::Reconfigure | Call::HardwareUpgrade | Call::Disown | Call::Adopt => {
             "latency.reconfigure"

@@ -50,7 +50,7 @@ macro_rules! asks {
     };
 }
 
-fn looks() -> [(&'static str, u64, Ask); 10] {
+fn looks() -> [(&'static str, u64, Ask); 11] {
     asks! {
         "validate" 1 gate => gate.validate();
         "capabilities" 1 gate => gate.capabilities();
@@ -61,11 +61,12 @@ fn looks() -> [(&'static str, u64, Ask); 10] {
         "disk_info" 1 gate => gate.disk_info(&DiskRef { machine: id(), disk: None, snapshot: None });
         "list" 2 gate => gate.list();
         "templates" 2 gate => gate.templates();
+        "kept_disks" 2 gate => gate.kept_disks();
         "hosts" 2 gate => gate.hosts();
     }
 }
 
-fn changes() -> [(&'static str, u64, Ask); 18] {
+fn changes() -> [(&'static str, u64, Ask); 19] {
     asks! {
         "create" 30 gate => gate.create(create(), None);
         "clone" 30 gate => gate.clone_machine(
@@ -119,6 +120,7 @@ fn changes() -> [(&'static str, u64, Ask); 18] {
         "disown" 10 gate => gate.disown(&id(), &proof(), None);
         "adopt" 10 gate => gate.adopt(&id(), &owner(), None);
         "image_remove" 10 gate => gate.image_remove("debian", None);
+        "kept_disk_remove" 10 gate => gate.kept_disk_remove(&"disk-1".into(), None);
         "guest_exec" 101 gate => gate.guest_exec(
             GuestCommand {
                 id: id(),

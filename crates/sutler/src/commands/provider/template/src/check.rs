@@ -29,6 +29,10 @@ pub fn machine(request: &CreateRequest) -> Result<()> {
     if request.managed_node.is_some() {
         return Err(Error::invalid("managedNode", "there are no managed nodes"));
     }
+    if let Some(index) = request.disks.iter().position(|disk| disk.kept.is_some()) {
+        let why = "there are no disks that outlive their machines";
+        return Err(Error::unsupported(why).at(format!("disks[{index}].kept")));
+    }
     let mut disks = BTreeSet::from(["root"]);
     for disk in &request.disks {
         if disk.size_gib == 0 || !disks.insert(&disk.name) {
