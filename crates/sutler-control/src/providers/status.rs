@@ -74,6 +74,20 @@ pub(super) async fn publish(
     Ok(None)
 }
 
+/// What of the spec has no effect. One connection carries all calls, which is within any number that
+/// may be allowed.
+fn unserved(provider: &Provider, health_interval: Duration) -> Option<String> {
+    let pooling = provider.spec.connection_pooling.as_ref()?;
+    let idle = pooling.idle_timeout.to_std().ok()?;
+    (idle < health_interval).then(|| {
+        format!(
+            "spec.connectionPooling.idleTimeout: the one connection is used every {} s to ask after \
+             the platform's health, and is not closed in between",
+            health_interval.as_secs()
+        )
+    })
+}
+
 fn next_status(
     context: &Context,
     provider: &Provider,
@@ -92,10 +106,17 @@ fn next_status(
     if runtime.tls.is_none() {
         new.conditions.retain(|condition| condition.type_ != condition_types::TLS_CONFIGURED);
     }
+    let unserved = unserved(provider, context.settings.health_interval);
+    if unserved.is_none() {
+        new.conditions.retain(|condition| condition.type_ != condition_types::SUPPORTED);
+    }
     let state = connection.map(|connection| connection.state());
     let mut set = |type_: &str, status: conditions::ConditionStatus, reason: &str, text: &str| {
         conditions::set(&mut new.conditions, type_, status, reason, text, generation, now);
     };
+    if let Some(message) = &unserved {
+        set(condition_types::SUPPORTED, false.into(), reasons::NOT_YET_SERVED, message);
+    }
     let said = [
         (condition_types::PROVIDER_RUNTIME_READY, Some(&runtime.up)),
         (condition_types::TLS_CONFIGURED, runtime.tls.as_ref()),
