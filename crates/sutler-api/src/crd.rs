@@ -29,6 +29,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         crd::<sutler::Application>(&[]),
         crd::<sutler::Operation>(&[]),
         crd::<sutler::PendingAdoption>(sutler::pending_adoption::UPDATE_RULES),
+        crd::<sutler::VMDisk>(sutler::vm_disk::UPDATE_RULES),
         crd::<sutler::VMTemplate>(&[]),
     ];
     crds.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -224,7 +225,7 @@ mod tests {
     fn yaml_comes_back_as_it_went_out() {
         let stream = crd_yaml();
         let documents: Vec<&str> = stream.split("---\n").collect();
-        assert_eq!(documents.len(), 18);
+        assert_eq!(documents.len(), 19);
         for (document, crd) in documents.iter().zip(crds()) {
             let read: Value = serde_saphyr::from_str(document).unwrap();
             assert_eq!(read, to_value(&crd));

@@ -151,6 +151,8 @@ pub mod finalizers {
     pub const APPLICATION: &str = "application.sutler.dev/finalizer";
     /// On an Operation that is being carried out.
     pub const OPERATION: &str = "operation.sutler.dev/finalizer";
+    /// On a VMDisk.
+    pub const VM_DISK: &str = "vmdisk.sutler.dev/finalizer";
 }
 
 /// Types of conditions.

@@ -1,15 +1,17 @@
-//! `sutler.dev/v1alpha1`: templates, applications, adoptions, agents and operations.
+//! `sutler.dev/v1alpha1`: templates, applications, adoptions, agents, disks and operations.
 
 mod agent;
 mod application;
 mod operation;
 pub(crate) mod pending_adoption;
+pub(crate) mod vm_disk;
 mod vm_template;
 
 pub use agent::*;
 pub use application::*;
 pub use operation::*;
 pub use pending_adoption::*;
+pub use vm_disk::*;
 pub use vm_template::*;
 
 /// The API group.

@@ -17,7 +17,7 @@ use kube::{
 };
 use sutler_api::{
     infra::{Provider, VMClass, VMClone, VMImage, VMNetworkAttachment, VMSnapshot, VirtualMachine},
-    sutler::Operation,
+    sutler::{Operation, VMDisk},
 };
 use sutler_provider::{BreakerLimits, Clock, Machine};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -105,6 +105,7 @@ pub struct Context {
     pub(crate) images: Store<VMImage>,
     pub(crate) networks: Store<VMNetworkAttachment>,
     pub(crate) operations: Store<Operation>,
+    pub(crate) disks: Store<VMDisk>,
     /// Each in a place of its own: they are large, and a tree leaves room for more than it holds.
     pub(crate) slots: Mutex<BTreeMap<String, Box<Slot>>>,
     pub(crate) index: Mutex<Index>,
@@ -121,8 +122,10 @@ pub struct Context {
     pub(crate) clone_links: Mutex<Links>,
     /// What this process knows of snapshots.
     pub(crate) desk: Mutex<crate::snapshots::Desk>,
-    /// Images on their way off a Provider, by the image's UID and its name there.
+    /// Images and disks on their way off a Provider, by the record's UID and what they are called there.
     pub(crate) removals: Mutex<BTreeMap<(String, Key, String), crate::images::Removal>>,
+    /// Disks that are looked for on their platforms.
+    pub(crate) disk_looks: Mutex<crate::disks::Looks>,
     /// When the status of an object was last written, by its UID.
     pub(crate) writes: Mutex<Recent<String, jiff::Timestamp>>,
     pub(crate) secrets: Mutex<BTreeMap<Key, Arc<Secret>>>,
@@ -167,6 +170,7 @@ pub(crate) struct Wakes {
     pub(crate) images: mpsc::UnboundedSender<ObjectRef<VMImage>>,
     pub(crate) networks: mpsc::UnboundedSender<ObjectRef<VMNetworkAttachment>>,
     pub(crate) operations: mpsc::UnboundedSender<ObjectRef<Operation>>,
+    pub(crate) disks: mpsc::UnboundedSender<ObjectRef<VMDisk>>,
     pub(crate) snapshots: mpsc::UnboundedSender<ObjectRef<VMSnapshot>>,
     pub(crate) clones: mpsc::UnboundedSender<ObjectRef<VMClone>>,
 }
@@ -193,6 +197,11 @@ impl Context {
     /// Has an Operation looked at again.
     pub(crate) fn wake_operation(&self, key: &Key) {
         let _ = self.wakes.operations.send(ObjectRef::new(&key.name).within(&key.namespace));
+    }
+
+    /// Has a VMDisk looked at again.
+    pub(crate) fn wake_disk(&self, key: &Key) {
+        let _ = self.wakes.disks.send(ObjectRef::new(&key.name).within(&key.namespace));
     }
 
     /// Has a VMSnapshot looked at again.

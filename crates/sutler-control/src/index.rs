@@ -29,6 +29,8 @@ pub(crate) enum Reference {
     Source(Key),
     /// A VMPlacementPolicy.
     Policy(Key),
+    /// A VMDisk.
+    Disk(Key),
     /// A Secret.
     Secret(Key),
     /// A machine on a Provider.
@@ -272,6 +274,8 @@ fn references(vm: &VirtualMachine) -> BTreeSet<Reference> {
     found.extend(vm.spec.image_ref.as_ref().map(|image| Reference::Image(of(image))));
     let policy = vm.spec.placement_ref.as_ref();
     found.extend(policy.map(|policy| Reference::Policy(Key::new(&own, &policy.name))));
+    let disks = vm.spec.disks.iter().filter_map(|disk| disk.disk_ref.as_ref());
+    found.extend(disks.map(|disk| Reference::Disk(Key::new(&own, &disk.name))));
     let networks = vm.spec.networks.iter().filter_map(|nic| nic.network_ref.as_ref());
     found.extend(networks.map(|network| Reference::Network(of(network))));
     if let Some(data) = &vm.spec.user_data {

@@ -9,6 +9,7 @@ mod claims;
 mod classes;
 mod clones;
 mod context;
+mod disks;
 mod events;
 pub mod fleet;
 mod images;

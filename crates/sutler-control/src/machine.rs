@@ -1,6 +1,7 @@
 //! The controller of VirtualMachines: fetch, plan, carry out one step, say so.
 
 mod copy;
+mod disk;
 mod execute;
 mod facts;
 mod guest_data;

@@ -16,6 +16,7 @@ use serde_json::json;
 use sutler_api::{
     infra::{HealthCheck, Naming, Provider},
     names::{MANAGER, finalizers, reasons},
+    sutler::VMDisk,
 };
 use sutler_provider::{
     BreakerLimits, Credentials, Error as ProviderError, ErrorKind,
@@ -419,7 +420,8 @@ async fn delete(context: &Arc<Context>, provider: &Provider, key: &Key) -> Resul
         return Ok(Action::await_change());
     }
     let users = context.users_of(key);
-    if users.is_empty() {
+    let disks = disks_on(context, key);
+    if users.is_empty() && disks.is_empty() {
         release(context, key);
         lock(&context.targets).remove(key);
         set_finalizer(context, provider, false).await?;
@@ -429,13 +431,29 @@ async fn delete(context: &Arc<Context>, provider: &Provider, key: &Key) -> Resul
     let (runtime, connection) = connect(context, provider, key).await?;
     let connection = connection.ok();
     let next = connection.as_ref().map(|connection| check_health(context, provider, connection));
-    let first = users.first().map(ToString::to_string).unwrap_or_default();
-    let problem = Problem::new(
-        reasons::DELETING,
-        format!("{} VirtualMachines are still on it, {first} among them", users.len()),
-    );
+    let (count, kind, first) = match users.first() {
+        Some(first) => (users.len(), "VirtualMachines", Some(first)),
+        None => (disks.len(), "VMDisks", disks.first()),
+    };
+    let first = first.map(ToString::to_string).unwrap_or_default();
+    let message = format!("{count} {kind} are still on it, {first} among them");
+    let problem = Problem::new(reasons::DELETING, message);
     status::publish(context, provider, &runtime, connection.as_ref(), Some(&problem)).await?;
     Ok(Action::requeue(next.unwrap_or(Duration::from_secs(30))))
+}
+
+/// The VMDisks on a Provider: they are looked through only when it is to go.
+fn disks_on(context: &Context, provider: &Key) -> Vec<Key> {
+    let on = |disk: &VMDisk| {
+        let own = disk.namespace().unwrap_or_default();
+        let reference = &disk.spec.provider_ref;
+        *provider == Key::new(reference.namespace_or(&own), &reference.name)
+    };
+    let disks = context.disks.state_filter(|disk| on(disk));
+    disks
+        .iter()
+        .map(|disk| Key::new(disk.namespace().unwrap_or_default(), disk.name_any()))
+        .collect()
 }
 
 async fn set_finalizer(context: &Context, provider: &Provider, wanted: bool) -> Result<(), Error> {

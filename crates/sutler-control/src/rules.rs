@@ -62,11 +62,15 @@ pub enum Rule {
     UpdateKeepsFloor,
     /// What a placement policy keeps apart stays apart.
     AntiAffinityHolds,
+    /// A disk whose record is deleted is taken off its platform.
+    KeptDisksLeaveNothing,
+    /// A set's disks stay when its machines go, unless it says otherwise.
+    KeptDisksStay,
 }
 
 impl Rule {
     /// All of them, each of which the simulation notices when it is broken.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::IntentBeforeAction,
         Self::LookBeforeCreate,
         Self::SettleWindow,
@@ -95,6 +99,8 @@ impl Rule {
         Self::SetNeverOvershoots,
         Self::UpdateKeepsFloor,
         Self::AntiAffinityHolds,
+        Self::KeptDisksLeaveNothing,
+        Self::KeptDisksStay,
     ];
 }
 

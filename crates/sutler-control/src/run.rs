@@ -29,6 +29,7 @@ use watches::{
 use crate::{
     classes, clones,
     context::{Context, Outside, Settings, Wakes},
+    disks,
     events::Recorder,
     images,
     index::Reference,
@@ -58,6 +59,8 @@ pub async fn run(
     let (images, images_writer) = reflector::store();
     let (networks, networks_writer) = reflector::store();
     let (operations, operations_writer) = reflector::store();
+    let (disk_store, disks_writer) = reflector::store();
+    let (wake_disks, woken_disks) = mpsc::unbounded_channel();
     let (snapshot_store, snapshots_writer) = reflector::store();
     let (clone_store, clones_writer) = reflector::store();
     let (wake_snapshots, woken_snapshots) = mpsc::unbounded_channel();
@@ -88,6 +91,7 @@ pub async fn run(
         images,
         networks,
         operations,
+        disks: disk_store,
         snapshots: snapshot_store,
         clones: clone_store,
         snapshot_links: Default::default(),
@@ -99,6 +103,7 @@ pub async fn run(
         operations_index: Default::default(),
         imports: Default::default(),
         removals: Default::default(),
+        disk_looks: Default::default(),
         writes: Mutex::new(Recent::new(WRITES)),
         secrets: Default::default(),
         held_up: Default::default(),
@@ -112,6 +117,7 @@ pub async fn run(
             images: wake_images,
             networks: wake_networks,
             operations: wake_operations,
+            disks: wake_disks,
             snapshots: wake_snapshots,
             clones: wake_clones,
         },
@@ -128,6 +134,7 @@ pub async fn run(
         context.images.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
         context.networks.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
         context.snapshots.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
+        context.disks.wait_until_ready().map(|ready| ready.is_ok()).boxed(),
         {
             let policies = context.placement.store();
             async move { policies.wait_until_ready().await.is_ok() }.boxed()
@@ -228,6 +235,15 @@ pub async fn run(
             woken_policies,
             placement::reconcile,
             placement::error_policy,
+        )
+        .boxed(),
+        control(
+            &context,
+            used_events(&context, disks_writer, Reference::Disk, disks::useful),
+            context.disks.clone(),
+            woken_disks,
+            disks::reconcile,
+            disks::error_policy,
         )
         .boxed(),
         unserved::run(&context).boxed(),

@@ -5,6 +5,7 @@ mod members;
 mod plan;
 mod revisions;
 mod status;
+mod volumes;
 mod wanted;
 
 use std::{
@@ -189,7 +190,7 @@ async fn pursue(
             None => return Ok(Action::requeue(AGAIN)),
         },
     };
-    let trouble = act::carry_out(context, &set, key, &wanted, &next).await?;
+    let trouble = act::carry_out(context, &set, key, &wanted, &members, &next).await?;
     let again = match &trouble {
         Some(_) => Some(now + BLOCKED),
         None => next.next,

@@ -17,8 +17,15 @@ use sutler_store::{Body, Trusted, auth::User};
 use crate::{process::Fuse, world::World};
 
 /// Kinds of which the invariants want to know.
-const JUDGED: [&str; 6] =
-    ["/virtualmachines", "/providers", "/vmimages", "/vmsnapshots", "/vmclones", "/vmsets"];
+const JUDGED: [&str; 7] = [
+    "/virtualmachines",
+    "/providers",
+    "/vmimages",
+    "/vmsnapshots",
+    "/vmclones",
+    "/vmsets",
+    "/vmdisks",
+];
 
 /// How an API call goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]

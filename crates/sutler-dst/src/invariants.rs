@@ -17,7 +17,8 @@ use sutler_sim::{Cause, Happened, Sim, Truth};
 use tokio::time::Instant;
 
 use crate::{
-    copies::Copies, hooks::Hooks, images::Images, sets::Sets, snapshots::Snapshots, world::MAIN,
+    copies::Copies, disks::Disks, hooks::Hooks, images::Images, sets::Sets, snapshots::Snapshots,
+    world::MAIN,
 };
 
 /// What has been seen so far, and what was wrong with it.
@@ -41,6 +42,8 @@ pub struct Judge {
     pub copies: Copies,
     /// What sets are on record.
     pub sets: Sets,
+    /// What disks that outlive machines are on record.
+    pub disks: Disks,
     /// Whether machines on the platform that gets into trouble carry tokens, as they do on its
     /// neighbour.
     pub tokens: bool,
@@ -246,6 +249,8 @@ impl Judge {
         }
         let apart = self.sets.judge_places(sim);
         self.insist(apart);
+        let same = self.disks.judge_platform(sim);
+        self.insist(same);
         // Never two at any instant, where the platform can see to that.
         if sim.settings().unique_by != UniqueBy::None {
             let mut count: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -422,6 +427,7 @@ impl Judge {
             self.snapshots.judge_end(sims),
             self.copies.judge_end(&self.records),
             self.sets.judge_end(&self.records),
+            self.disks.judge_end(sims),
         ] {
             self.insist(judged);
         }

@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod copies;
+mod disks;
 pub mod entropy;
 pub mod fork;
 pub mod hooks;

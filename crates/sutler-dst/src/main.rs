@@ -6,6 +6,10 @@ use clap::Parser;
 use sutler_control::rules::Rule;
 use sutler_dst::{Scenario, fork::Farm};
 
+/// A run is mostly small objects that come and go.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Runs seeds of the simulation.
 #[derive(Debug, Parser)]
 struct Args {

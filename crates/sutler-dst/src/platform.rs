@@ -112,12 +112,14 @@ impl Provider for Watched {
         let token = request.owner.token.clone();
         let host = request.placement.host.clone().unwrap_or_default();
         let what = format!("{} create {} {token} {host}", self.platform, request.name);
+        self.asked_for_disks(&request);
         self.make(what, &token, self.at.create(request)).await
     }
 
     async fn clone_machine(&self, request: CloneRequest) -> Result<Accepted> {
         let token = request.target.owner.token.clone();
         let what = format!("{} copy {} {token}", self.platform, request.source);
+        self.asked_for_disks(&request.target);
         self.make(what, &token, self.at.clone_machine(request)).await
     }
 
@@ -206,6 +208,7 @@ impl Provider for Watched {
 
     async fn reconfigure(&self, request: ReconfigureRequest) -> Result<Started> {
         let what = format!("{} reconfigure {}", self.platform, request.id);
+        self.asked_for_disks(&request.desired);
         self.through(what, self.at.reconfigure(request)).await
     }
 
@@ -281,6 +284,10 @@ impl Provider for Watched {
 
     async fn kept_disk_remove(&self, key: &DiskKey) -> Result<Started> {
         let what = format!("{} remove kept disk {key}", self.platform);
+        self.world.judge(|judge| {
+            let judged = judge.disks.remove_sent(key);
+            judge.insist(judged);
+        });
         self.through(what, self.at.kept_disk_remove(key)).await
     }
 
@@ -293,6 +300,14 @@ impl Provider for Watched {
 }
 
 impl Watched {
+    /// A machine is about to be made or changed: its disks are its own.
+    fn asked_for_disks(&self, request: &CreateRequest) {
+        self.world.judge(|judge| {
+            let judged = judge.disks.asked(&request.owner, &request.disks);
+            judge.insist(judged);
+        });
+    }
+
     /// A request that makes a machine, by itself or as a copy of another.
     async fn make(
         &self,

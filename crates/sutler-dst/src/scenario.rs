@@ -90,6 +90,8 @@ pub struct Scenario {
     pub reap: bool,
     /// Whether machines of a set have to be on hosts of their own.
     pub placed: bool,
+    /// Whether machines of a set have disks that outlive them.
+    pub disks: bool,
     /// A process ends exactly once, at this call, and users go through one machine's whole life.
     pub table: Option<u32>,
 }
@@ -199,6 +201,8 @@ impl Scenario {
         Self {
             theme: Theme::Sets,
             placed,
+            // No throw of its own: those without disks are as they were.
+            disks: self.platform.seed / 48 % 2 == 1,
             machines: 1,
             on_main: 0.0,
             user_pause: Duration::from_millis(rng.random_range(4_000..20_000)),
@@ -319,6 +323,7 @@ impl Scenario {
             outside: rng.random_bool(0.5),
             reap: true,
             placed: false,
+            disks: false,
             table: None,
         }
     }
@@ -362,6 +367,7 @@ impl Scenario {
             outside: false,
             reap: false,
             placed: false,
+            disks: false,
             table: Some(step),
         }
     }

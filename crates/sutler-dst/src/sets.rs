@@ -47,13 +47,16 @@ pub async fn prepare(client: &Client) {
 }
 
 /// Somebody makes the set, scales it, updates it, deletes one of its machines or all of it.
-pub async fn act(client: &Client, placed: bool, rng: &mut StdRng) {
+pub async fn act(client: &Client, placed: bool, disks: bool, rng: &mut StdRng) {
     let api: Api<VMSet> = Api::namespaced(client.clone(), "default");
     let replicas = rng.random_range(1..4);
     let Ok(there) = api.get_opt(SET).await else { return };
     if there.is_none() {
-        let _ = api.create(&PostParams::default(), &manifest(replicas, placed, rng)).await;
+        let _ = api.create(&PostParams::default(), &manifest(replicas, placed, disks, rng)).await;
         return;
+    }
+    if disks && rng.random_bool(0.2) {
+        return crate::disks::act(client, SET, rng).await;
     }
     let patch = match rng.random_range(0..12) {
         0 => {
@@ -74,14 +77,14 @@ pub async fn act(client: &Client, placed: bool, rng: &mut StdRng) {
     let _ = api.patch(SET, &PatchParams::default(), &Patch::Merge(patch)).await;
 }
 
-fn manifest(replicas: u32, placed: bool, rng: &mut StdRng) -> VMSet {
+fn manifest(replicas: u32, placed: bool, disks: bool, rng: &mut StdRng) -> VMSet {
     let mut spec = json!({ "providerRef": { "name": MAIN }, "classRef": { "name": "small" },
         "imageRef": { "name": "debian" } });
     if placed {
         spec["placementRef"] = json!({ "name": POLICY });
     }
     let order = if rng.random_bool(0.5) { "Parallel" } else { "OrderedReady" };
-    serde_json::from_value(json!({
+    let mut set = json!({
         "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMSet",
         "metadata": { "name": SET, "namespace": "default" },
         "spec": {
@@ -93,8 +96,12 @@ fn manifest(replicas: u32, placed: bool, rng: &mut StdRng) -> VMSet {
             } },
             "template": { "metadata": { "labels": { "app": SET } }, "spec": spec },
         },
-    }))
-    .expect("a manifest of ours can be read")
+    });
+    if disks {
+        set["spec"]["volumeClaimTemplates"] = crate::disks::templates();
+        set["spec"]["persistentVolumeClaimRetentionPolicy"] = crate::disks::retention(rng);
+    }
+    serde_json::from_value(set).expect("a manifest of ours can be read")
 }
 
 /// What a set may do.

@@ -100,7 +100,9 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
                 snapshots::act(client, &name, &mut rng).await;
             }
             Theme::Copies if rng.random_bool(0.5) => copies::act(client, &name, &mut rng).await,
-            Theme::Sets => sets::act(client, world.scenario.placed, &mut rng).await,
+            Theme::Sets => {
+                sets::act(client, world.scenario.placed, world.scenario.disks, &mut rng).await
+            }
             _ => {}
         }
         let there = api.get_opt(&name).await.ok().flatten();

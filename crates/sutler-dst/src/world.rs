@@ -12,7 +12,10 @@ use std::{
 use kube::api::ObjectMeta;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::Value;
-use sutler_api::infra::{Provider, VMClone, VMImage, VMSet, VMSnapshot, VirtualMachine};
+use sutler_api::{
+    infra::{Provider, VMClone, VMImage, VMSet, VMSnapshot, VirtualMachine},
+    sutler::VMDisk,
+};
 use sutler_kv::memory::Memory;
 use sutler_provider::{Power, Token};
 use sutler_sim::{Chances, Foreign, Settings, Sim, Tamper};
@@ -69,6 +72,7 @@ fn crds() -> Vec<Value> {
             "VMClone",
             "VMSet",
             "VMPlacementPolicy",
+            "VMDisk",
         ];
         sutler_api::crds()
             .iter()
@@ -217,7 +221,20 @@ impl World {
                 let Ok(set) = serde_json::from_value::<VMSet>(object) else { return };
                 match is_gone(&set.metadata) {
                     true => self.gone(&set.metadata.uid.unwrap_or_default()),
-                    false => self.judge(|judge| judge.sets.written(set)),
+                    false => self.judge(|judge| {
+                        judge.disks.set_written(&set);
+                        judge.sets.written(set);
+                    }),
+                }
+            }
+            Some("VMDisk") => {
+                let Ok(disk) = serde_json::from_value::<VMDisk>(object) else { return };
+                match is_gone(&disk.metadata) {
+                    true => self.gone(&disk.metadata.uid.unwrap_or_default()),
+                    false => self.judge(|judge| {
+                        let judged = judge.disks.written(disk);
+                        judge.insist(judged);
+                    }),
                 }
             }
             Some("Status") => self.gone(object["details"]["uid"].as_str().unwrap_or_default()),
@@ -236,6 +253,8 @@ impl World {
                 judge.insist(judged);
             }
             judge.copies.gone(uid);
+            let judged = judge.disks.gone(uid, &self.sims);
+            judge.insist(judged);
             let judged = judge.sets.gone(uid, &judge.records);
             judge.insist(judged);
             if let Some(vm) = judge.records.get(uid).cloned() {
@@ -274,11 +293,13 @@ impl World {
         there.extend(uids::<VMSnapshot>(client).await);
         there.extend(uids::<VMClone>(client).await);
         there.extend(uids::<VMSet>(client).await);
+        there.extend(uids::<VMDisk>(client).await);
         let known = self.judge(|judge| {
             let mut known: Vec<String> = judge.records.keys().cloned().collect();
             known.extend(judge.snapshots.uids());
             known.extend(judge.copies.uids());
             known.extend(judge.sets.uids());
+            known.extend(judge.disks.uids());
             known
         });
         for uid in known.iter().filter(|uid| !there.contains(*uid)) {

@@ -29,6 +29,7 @@ const KEPT: &[(u64, &str)] = &[
     (111_487, "a machine that took over the ID of the dead one before it was not found"),
     (112_030, "a guest was not told of a stop that came after one which reached nobody"),
     (112_158, "what comes after a start was said at the address of an earlier machine"),
+    (735, "a disk that a machine nobody saw had left was taken for one that was never made"),
 ];
 
 /// Each rule with a seed that notices when it is broken.
@@ -47,7 +48,7 @@ const BROKEN: &[(&str, u64)] = &[
     ("NobodyBlocksTheNeighbour", 326),
     ("FactsStay", 0),
     ("StaleReadsAreNotTrusted", 0),
-    ("ExtrasAreReaped", 356),
+    ("ExtrasAreReaped", 20),
     ("ImagesOnRecordFirst", 11),
     ("ImagesInUseStay", 59),
     ("ImagesLeaveNothing", 123),
@@ -61,6 +62,8 @@ const BROKEN: &[(&str, u64)] = &[
     ("SetNeverOvershoots", 44),
     ("UpdateKeepsFloor", 44),
     ("AntiAffinityHolds", 44),
+    ("KeptDisksLeaveNothing", 90),
+    ("KeptDisksStay", 380),
 ];
 
 fn simulate(args: &[&str]) -> Output {

@@ -28,6 +28,8 @@ mod clones;
 mod cut;
 #[path = "machines/deployed.rs"]
 mod deployed;
+#[path = "machines/disks.rs"]
+mod disks;
 #[path = "machines/first.rs"]
 mod first;
 #[path = "machines/kill.rs"]

@@ -67,6 +67,8 @@ const VALID: &[(&str, &str)] = files![
     "vmclone-full",
     "vmclone-image",
     "vmclone-template",
+    "vmdisk-data",
+    "vmdisk-full",
     "vmimage-bearer",
     "vmimage-custom",
     "vmimage-full",

@@ -66,6 +66,10 @@ pub struct DiskSpec {
     /// The SCSI controller it hangs on, where the platform has a choice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scsi: Option<ScsiController>,
+    /// The VMDisk that this is, in the same namespace: it outlives the machine. It is made with the
+    /// first machine that names it, and one that is larger than `sizeGiB` stays as large as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_ref: Option<LocalObjectRef>,
 }
 
 string_enum! {

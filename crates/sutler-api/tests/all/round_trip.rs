@@ -26,6 +26,7 @@ fn nothing_is_lost() {
             "Application" => through::<sutler::Application>(object),
             "Operation" => through::<sutler::Operation>(object),
             "PendingAdoption" => through::<sutler::PendingAdoption>(object),
+            "VMDisk" => through::<sutler::VMDisk>(object),
             "VMTemplate" => through::<sutler::VMTemplate>(object),
             kind => panic!("{kind} is not known here"),
         };

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 use sutler_api::{
     infra::{
-        CloneFrom, CloneOptions, CloneSource, CloneTarget, CloneType, Customization, GuestData,
-        MetaData, NetworkCustomization, NetworkRef, Placement, PowerState, VMClone,
+        CloneFrom, CloneOptions, CloneSource, CloneTarget, CloneType, Customization, DiskSpec,
+        GuestData, MetaData, NetworkCustomization, NetworkRef, Placement, PowerState, VMClone,
         VirtualMachineSpec,
     },
     names::reasons,
@@ -116,7 +116,13 @@ fn of_machine(
             time_zone: custom.time_zone.clone(),
         }),
         resources,
-        disks: source.disks.clone(),
+        // A disk that outlives the source stays the source's: the copy has a copy of it.
+        disks: source
+            .disks
+            .iter()
+            .cloned()
+            .map(|disk| DiskSpec { disk_ref: None, ..disk })
+            .collect(),
         networks: cards.collect(),
         placement: source.placement.clone().map(|placement| Placement { host: None, ..placement }),
         tags: source.tags.clone(),

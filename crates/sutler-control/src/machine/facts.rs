@@ -86,6 +86,7 @@ pub(super) fn facts(
                     desired.is_some_and(|d| d.request.disks.iter().any(|w| w.name == disk.name)),
                     before.disks.iter().any(|d| d.name == disk.name && d.managed == Some(true)),
                 ),
+                key: disk.kept.as_ref().map(|key| key.0.clone()),
             })
             .collect();
     }

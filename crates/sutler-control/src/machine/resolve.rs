@@ -13,11 +13,11 @@ use sutler_api::{
     refs::ObjectRef,
 };
 use sutler_provider::{
-    Capabilities, Class, CreateRequest, Disk, Firmware, ManagedNode, Nic, Owner, Placement, Token,
+    Capabilities, Class, CreateRequest, Firmware, ManagedNode, Nic, Owner, Placement, Token,
     platform_name,
 };
 
-use super::{copy, guest_data, image};
+use super::{copy, disk, guest_data, image};
 use crate::{
     context::Context,
     fleet::{Key, State},
@@ -85,7 +85,7 @@ pub(crate) async fn resolve(
     };
     let revert = copy::revert(context, vm, record)?;
     let hostname = copy::hostname(vm);
-    let disks: Vec<Disk> = vm.spec.disks.iter().map(disk).collect();
+    let disks = disk::all(context, vm, record, capabilities)?;
     let wish = Wish {
         base: placement(&vm.spec, provider),
         class: class.as_ref(),
@@ -238,18 +238,6 @@ fn convert_class(class: &Arc<VMClass>, spec: &VirtualMachineSpec) -> Result<Clas
         profiles,
         extra: class.extra_config.clone(),
     })
-}
-
-fn disk(disk: &sutler_api::infra::DiskSpec) -> Disk {
-    Disk {
-        name: disk.name.clone(),
-        size_gib: u64::try_from(disk.size_gib).unwrap_or(1),
-        type_: disk.type_.as_str().to_owned(),
-        storage: disk.storage_class.clone(),
-        grow_online: disk.expand_policy == sutler_api::infra::ExpandPolicy::Online,
-        scsi: disk.scsi.as_ref().map(to_map).unwrap_or_default(),
-        kept: None,
-    }
 }
 
 fn nic(

@@ -145,6 +145,10 @@ fn index(context: &Context, vm: &VirtualMachine) {
     let changed = lock(&context.index).put(vm);
     tell_users_changed(context, changed);
     context.sets.put(vm);
+    // Whether its machine shows them is news to its disks.
+    for disk in vm.spec.disks.iter().filter_map(|disk| disk.disk_ref.as_ref()) {
+        context.wake_disk(&Key::new(vm.namespace().unwrap_or_default(), &disk.name));
+    }
     wake_operations(context, "VirtualMachine", &key_of(vm));
     wake_dependants(context, &key_of(vm), &snapshots::useful(vm));
 }
@@ -298,6 +302,7 @@ fn tell_users_changed(context: &Context, changed: Vec<Reference>) {
                 let _ = context.wakes.networks.send(reference_to(&key));
             }
             Reference::Policy(key) => context.placement.wake(&key),
+            Reference::Disk(key) => context.wake_disk(&key),
             Reference::Provider(key) => {
                 let provider = Context::cached(&context.providers, &key);
                 if provider.is_some_and(|p| p.metadata.deletion_timestamp.is_some()) {

@@ -1,6 +1,6 @@
 //! Makes and removes records of a set's machines.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use kube::{
@@ -16,8 +16,9 @@ use sutler_api::{
 
 use super::{
     Trouble, members,
-    plan::{Plan, State, Wanted, Why},
+    plan::{Members, Plan, State, Wanted, Why},
     revisions,
+    volumes::{self, Volume},
 };
 use crate::{context::Context, fleet::Key, machine::Error};
 
@@ -28,7 +29,7 @@ const AT_ONCE: usize = 100;
 const TOGETHER: usize = 8;
 
 /// The longest that a label's value may be.
-const LABEL_LIMIT: usize = 63;
+pub(super) const LABEL_LIMIT: usize = 63;
 
 /// Makes and removes what the plan says, and tells what stands in the way.
 pub(super) async fn carry_out(
@@ -36,20 +37,38 @@ pub(super) async fn carry_out(
     set: &VMSet,
     key: &Key,
     wanted: &Wanted,
+    members: &Members,
     plan: &Plan,
 ) -> Result<Option<Trouble>, Error> {
     let mut old: Option<VMSetTemplate> = None;
     if plan.create.iter().any(|(_, revision)| *revision != wanted.revision) {
         old = revisions::template(context, set, &wanted.current).await?;
     }
+    let volumes = volumes::volumes(&set.spec).unwrap_or_default();
+    let mut untied: BTreeSet<u32> = BTreeSet::new();
+    for number in members.keys().filter(|_| !volumes.is_empty()) {
+        let for_good = !wanted.numbers().contains(number);
+        if !volumes::tie(context, set, &volumes, *number, for_good).await? {
+            untied.insert(*number);
+        }
+    }
     let mut making: Vec<BoxFuture<'_, Result<Option<Trouble>, Error>>> = Vec::new();
     for (number, revision) in plan.create.iter().take(AT_ONCE) {
         // A revision that is no longer kept cannot be made again: the present one is.
         let record = match old.as_ref().filter(|_| *revision != wanted.revision) {
-            Some(template) => record(set, template, *number, revision),
-            None => record(set, &set.spec.template, *number, &wanted.revision),
+            Some(template) => record(set, template, &volumes, *number, revision),
+            None => record(set, &set.spec.template, &volumes, *number, &wanted.revision),
         };
-        making.push(create(context, set, key, record).boxed());
+        let volumes = &volumes;
+        making.push(
+            async move {
+                match volumes::ensure(context, set, volumes, *number).await? {
+                    Some(trouble) => Ok(Some(trouble)),
+                    None => create(context, set, key, record).await,
+                }
+            }
+            .boxed(),
+        );
     }
     let made: Vec<_> = stream::iter(making).buffered(TOGETHER).collect().await;
     let mut removing: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
@@ -62,6 +81,10 @@ pub(super) async fn carry_out(
                 None => continue,
             },
         };
+        // What its disks go with is on record before it goes.
+        if untied.contains(number) {
+            continue;
+        }
         removing.push(remove(context, key, *number, uid, version).boxed());
     }
     let gone: Vec<_> = stream::iter(removing).buffered(TOGETHER).collect().await;
@@ -115,7 +138,13 @@ pub(super) async fn remove(
 }
 
 /// The record of a member.
-fn record(set: &VMSet, template: &VMSetTemplate, number: u32, revision: &str) -> VirtualMachine {
+fn record(
+    set: &VMSet,
+    template: &VMSetTemplate,
+    volumes: &[Volume],
+    number: u32,
+    revision: &str,
+) -> VirtualMachine {
     let metadata = template.metadata.clone().unwrap_or_default();
     let mut marks = metadata.labels;
     marks.insert(labels::REVISION.to_owned(), revision.to_owned());
@@ -124,6 +153,7 @@ fn record(set: &VMSet, template: &VMSetTemplate, number: u32, revision: &str) ->
     }
     let mut vm =
         VirtualMachine::new(&members::name(&set.name_any(), number), template.spec.clone());
+    vm.spec.disks.extend(volumes.iter().map(|volume| volume.disk(&set.name_any(), number)));
     vm.metadata = ObjectMeta {
         name: vm.metadata.name,
         namespace: set.namespace(),

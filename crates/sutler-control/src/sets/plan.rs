@@ -35,6 +35,13 @@ pub(crate) struct Wanted {
     pub(crate) paused: bool,
 }
 
+impl Wanted {
+    /// The numbers of the machines that there should be.
+    pub(crate) fn numbers(&self) -> std::ops::Range<u32> {
+        self.start..self.start.saturating_add(self.replicas)
+    }
+}
+
 /// How machines of an old revision are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Update {

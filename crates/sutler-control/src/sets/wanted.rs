@@ -15,7 +15,10 @@ use sutler_api::{
     names::{annotations, reasons},
 };
 
-use super::plan::{Update, Wanted};
+use super::{
+    plan::{Update, Wanted},
+    volumes::volumes,
+};
 
 /// Why nothing is done for a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-fn invalid(field: &str, message: impl std::fmt::Display) -> Refusal {
+pub(super) fn invalid(field: &str, message: impl std::fmt::Display) -> Refusal {
     Refusal { reason: reasons::INVALID, message: format!("{field}: {message}") }
 }
 
@@ -34,11 +37,7 @@ fn invalid(field: &str, message: impl std::fmt::Display) -> Refusal {
 pub(crate) fn wanted(set: &VMSet) -> Result<Wanted, Refusal> {
     let spec = &set.spec;
     selected(spec)?;
-    if !spec.volume_claim_templates.is_empty() {
-        let message = "spec.volumeClaimTemplates: volumes that outlive a machine are not served by \
-                       this release: give the machines disks in spec.template.spec.disks";
-        return Err(Refusal { reason: reasons::NOT_YET_SERVED, message: message.to_owned() });
-    }
+    let has_volumes = !volumes(spec)?.is_empty();
     let replicas = u32::try_from(spec.replicas)
         .map_err(|_| invalid("spec.replicas", "there is no negative number of machines"))?;
     let start = spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start);
@@ -48,7 +47,7 @@ pub(crate) fn wanted(set: &VMSet) -> Result<Wanted, Refusal> {
     let rolling = strategy.rolling_update.unwrap_or_default();
     let ordered = rolling.pod_management_policy == ManagementPolicy::OrderedReady;
     let update = match strategy.type_ {
-        UpdateStrategyType::RollingUpdate => bounds(&rolling, replicas)?,
+        UpdateStrategyType::RollingUpdate => bounds(&rolling, replicas, has_volumes)?,
         UpdateStrategyType::OnDelete => Update::OnDelete,
         UpdateStrategyType::Recreate => Update::Recreate,
     };
@@ -107,12 +106,14 @@ fn expression(requirement: &LabelSelectorRequirement) -> String {
     }
 }
 
-fn bounds(rolling: &RollingUpdate, replicas: u32) -> Result<Update, Refusal> {
+fn bounds(rolling: &RollingUpdate, replicas: u32, has_volumes: bool) -> Result<Update, Refusal> {
     let field = "spec.updateStrategy.rollingUpdate";
     let of = |value: &IntOrString, name: &str, up: bool| {
         share(value, replicas, up).map_err(|why| invalid(&format!("{field}.{name}"), why))
     };
     let max_surge = of(&rolling.max_surge, "maxSurge", true)?;
+    // A machine that stands in for another would have none of what is on that one's disks.
+    let max_surge = if has_volumes { 0 } else { max_surge };
     let max_unavailable = of(&rolling.max_unavailable, "maxUnavailable", false)?;
     // Where neither more nor fewer were allowed, nothing could ever be replaced.
     let max_unavailable = if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable };
@@ -173,7 +174,7 @@ mod tests {
             ),
             (
                 |set| set["spec"]["volumeClaimTemplates"] = json!([{ "spec": {} }]),
-                "spec.volumeClaimTemplates",
+                "spec.volumeClaimTemplates[0].metadata.name",
             ),
         ];
         for (change, field) in cases {

@@ -211,6 +211,11 @@ impl Lab {
         platform::machines(&self.folder())
     }
 
+    /// Disks on the platform that outlive their machines, by key.
+    pub(crate) fn kept(&self) -> BTreeMap<String, Value> {
+        platform::kept(&self.folder())
+    }
+
     /// The one machine that is on the platform.
     pub(crate) fn only(&self) -> Value {
         let machines = self.platform();

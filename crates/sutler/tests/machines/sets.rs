@@ -259,10 +259,10 @@ async fn what_a_set_cannot_do_is_said(lab: Lab) {
     assert!(ready(&wrong)["message"].as_str().unwrap().contains("labels"), "{wrong:#}");
 
     let mut volumes = set("volumes", 1, json!({}));
-    volumes["spec"]["volumeClaimTemplates"] = json!([{"spec": {"accessModes": ["ReadWriteOnce"]}}]);
+    volumes["spec"]["volumeClaimTemplates"] =
+        json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteMany"]}}]);
     lab.create(volumes).await;
-    let unserved = |set: &Value| ready(set)["reason"] == "NotYetServed";
-    let volumes = lab.set_is("volumes", "refused", unserved).await;
-    assert!(ready(&volumes)["message"].as_str().unwrap().contains("volumeClaimTemplates"));
+    let volumes = lab.set_is("volumes", "refused", invalid).await;
+    assert!(ready(&volumes)["message"].as_str().unwrap().contains("accessModes"), "{volumes:#}");
     assert!(lab.names("wrong").await.is_empty() && lab.names("volumes").await.is_empty());
 }

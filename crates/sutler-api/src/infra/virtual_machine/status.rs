@@ -183,6 +183,10 @@ pub struct DiskStatus {
     /// longer does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed: Option<bool>,
+    /// What the platform knows it by, where it is a VMDisk and outlives the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub key: Option<String>,
 }
 
 /// A snapshot that the platform has.

@@ -28,7 +28,7 @@ const OWN: &[(&str, &[&str], &[&str])] = &[
         &["virtualmachines/scale", "vmsets/scale"],
     ),
     ("autoscaler.vpsie.com", &["nodegroups", "vpsienodes"], &["nodegroups/scale"]),
-    ("sutler.dev", &["agents", "applications", "pendingadoptions", "vmtemplates"], &[]),
+    ("sutler.dev", &["agents", "applications", "pendingadoptions", "vmdisks", "vmtemplates"], &[]),
 ];
 /// Kinds that an editor only reads: settings of the whole cluster, and records that the
 /// controllers keep of what was done.
