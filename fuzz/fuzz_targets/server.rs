@@ -240,7 +240,8 @@ fn run(world: &mut World, u: &mut Unstructured) -> Result<()> {
     let code = answer.0.as_u16();
     // A version that is not there yet is waited for in vain: 504 is the API's word for that. And
     // it has always answered 500 to an applied field that the schema does not have, to a version to
-    // watch from that is no number, and to a binding without a target.
+    // watch from that is no number, to a binding without a target, and to a strategic patch whose
+    // directives are of the wrong type.
     // HEAD has the code alone; GET says why.
     let whole = if code >= 500 && method == "HEAD" { ask("GET") } else { None };
     let text = whole.as_ref().unwrap_or(&answer).1.as_ref();
@@ -250,6 +251,7 @@ fn run(world: &mut World, u: &mut Unstructured) -> Result<()> {
         "\"resourceVersion: Invalid value",
         "\"target.name: Required value",
         "\"target.kind: Unsupported value",
+        ", but received a ",
     ];
     let known = text.is_some_and(|text| known.iter().any(|known| text.contains(known)));
     assert!(code < 500 || code == 504 || known, "{}", told());

@@ -490,6 +490,9 @@ fn strategic_bad(c: &Case) {
     c.strategic("deploy/x", &json!({"spec": {"template": {"spec": {"containers": ["c"]}}}}));
     c.strategic("deploy/x", &json!({"spec": {"replicas": "three"}}));
     c.strategic("deploy/x", &json!({"spec": {"$setElementOrder/nothing": ["a"]}}));
+    c.strategic("deploy/x", &json!({"spec": {"$setElementOrder/nothing": null}}));
+    c.strategic("deploy/x", &json!({"$setElementOrder/items": null, "a": null}));
+    c.strategic("deploy/x", &json!({"spec": {"$setElementOrder/nothing": "a"}}));
     c.strategic("deploy/x?fieldValidation=Strict", &json!({"spec": {"colour": "red"}}));
     c.strategic("deploy/x", &json!({"spec": {"colour": "red"}}));
     c.strategic("cm/none", &json!({})).is(404);
