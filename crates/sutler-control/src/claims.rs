@@ -7,10 +7,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use sutler_api::{infra::VirtualMachine, names::labels};
+use sutler_api::{
+    infra::VirtualMachine,
+    names::{MANAGER, labels},
+};
 use sutler_provider::{Machine, MachineId};
 
 use crate::{context::Context, fleet::Key, index::Index, machine::Error, plan::Record};
@@ -25,6 +29,8 @@ pub(crate) struct Claim<'a> {
 
 /// When the claimed machine was made.
 const CREATED_AT: &str = "sutler.dev/created-at";
+/// Set once the record is gone that claimed it, and its machine was to stay.
+const KEPT: &str = "sutler.dev/kept";
 /// The record that claims it.
 const RECORD: &str = "sutler.dev/record";
 
@@ -102,6 +108,10 @@ pub(crate) async fn is_anothers(
 
 /// Whether the holder of a claim is there and still says that the machine is its own.
 async fn holds(context: &Arc<Context>, lease: &Lease, id: &MachineId) -> Result<bool, Error> {
+    // A machine that was kept without a record is nobody's to take.
+    if lease.annotations().contains_key(KEPT) {
+        return Ok(true);
+    }
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
     let record = lease.annotations().get(RECORD).and_then(|record| record.split_once('/'));
     let Some((namespace, name)) = record else { return Ok(true) };
@@ -112,8 +122,13 @@ async fn holds(context: &Arc<Context>, lease: &Lease, id: &MachineId) -> Result<
     Ok(vm.uid() == holder && has.is_none_or(|has| *has == id.0))
 }
 
-/// Gives a record's claims up, before it goes off the books.
-pub(crate) async fn release(context: &Arc<Context>, record: &Record) -> Result<(), Error> {
+/// Gives a record's claim up, before it goes off the books. Where its machine stays, so does the
+/// claim: others whose names it resembles would take it for theirs.
+pub(crate) async fn release(
+    context: &Arc<Context>,
+    record: &Record,
+    stays: bool,
+) -> Result<(), Error> {
     let Some(id) = &record.id else { return Ok(()) };
     let vm = Context::cached(&context.machines, &Key::new(&record.namespace, &record.name));
     let Some(vm) = vm else { return Ok(()) };
@@ -130,6 +145,17 @@ pub(crate) async fn release(context: &Arc<Context>, record: &Record) -> Result<(
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
     if holder != Some(&record.uid) {
         return Ok(());
+    }
+    if stays {
+        let body = json!({ "metadata": {
+            "annotations": { KEPT: "true" }, "resourceVersion": lease.metadata.resource_version,
+        }});
+        let kept = api.patch(&name, &PatchParams::apply(MANAGER), &Patch::Merge(body)).await;
+        return match kept {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error.into()),
+        };
     }
     let exactly = Preconditions {
         uid: lease.metadata.uid,

@@ -83,10 +83,7 @@ pub(crate) async fn reconcile(
     let now = context.clock.now();
     let claims = ProviderClaims { context: &context, provider: &provider };
     let memory = context.slot(&uid, |slot| {
-        // An ID that was on record when this process began is known since then.
-        if record.id.is_some() && slot.memory.id_since.is_none() {
-            slot.memory.id_since = Some(now);
-        }
+        slot.memory.knows(record.id.as_ref(), now);
         slot.memory.is_of(record.token().map(|token| token.incarnation));
         if desired.as_ref().is_ok_and(|desired| desired.revert.is_none()) {
             // Should it be wanted again, that is another time.

@@ -30,6 +30,9 @@ const KEPT: &[(u64, &str)] = &[
     (112_030, "a guest was not told of a stop that came after one which reached nobody"),
     (112_158, "what comes after a start was said at the address of an earlier machine"),
     (735, "a disk that a machine nobody saw had left was taken for one that was never made"),
+    (335, "a list from before an ID was known proved that its machine was gone"),
+    (784, "a machine was taken for absent because a dead one's record had its ID"),
+    (1_416, "a machine that was kept without a record was taken for another's"),
 ];
 
 /// Each rule with a seed that notices when it is broken.

@@ -199,7 +199,7 @@ async fn forget(
         context.recorder.warn(vm.as_ref(), "Forgotten", &message).await;
     }
     crate::operations::finish_now(context, vm, &record.uid).await;
-    claims::release(context, record).await?;
+    claims::release(context, record, why == ForgetWhy::Retained).await?;
     let finalizers: Vec<&String> =
         vm.finalizers().iter().filter(|name| *name != finalizers::VIRTUAL_MACHINE).collect();
     let body = json!({ "metadata": {

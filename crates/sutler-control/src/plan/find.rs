@@ -38,6 +38,9 @@ pub struct Search {
     pub extras: Vec<Seen>,
     /// A machine with the record's ID that lost its token: neither ours nor certainly not.
     pub disputed: Option<Seen>,
+    /// A machine that has the record's name, while another record has its ID: it is there, and nobody's
+    /// to touch until that one has let go.
+    pub contested: Option<Seen>,
     /// A machine of an incarnation that the record does not know of: the record is behind, or was
     /// edited.
     pub ahead: Option<u32>,
@@ -163,6 +166,17 @@ fn by_name(
                 .cloned(),
         };
     }
+    // A whole name with a hash in it is ours, and whoever else has the ID had it from a dead machine.
+    search.contested = platform
+        .view
+        .named(name)
+        .find(|seen| {
+            platform.hashed
+                && search.ours.is_none()
+                && seen.machine.name == name
+                && claims.claimed(&seen.machine, &record.uid)
+        })
+        .cloned();
     let ours = search.ours.as_ref().map(|seen| seen.machine.id.clone());
     // Only a whole name with a hash in it proves that a second one is ours as well.
     let exact = |seen: &&Seen| platform.hashed && seen.machine.name == name;

@@ -16,6 +16,8 @@ pub struct Memory {
     pub create_digest: String,
     /// When the machine's ID became known to this process.
     pub id_since: Option<Timestamp>,
+    /// The ID that the record had when it was last read.
+    pub known_id: Option<MachineId>,
     /// The change that was accepted last, per kind of change.
     pub accepted: BTreeMap<&'static str, Accepted>,
     /// What failed last, per kind of change.
@@ -134,6 +136,22 @@ impl Memory {
             self.post_started = false;
             self.pre_stopped = false;
             self.shutdown_since = None;
+        }
+    }
+
+    /// Takes note of the ID on record. One that this process was not told itself is known since it was
+    /// read: a list from before that may be older than the machine.
+    pub fn knows(&mut self, id: Option<&MachineId>, now: Timestamp) {
+        if self.known_id.as_ref() == id {
+            return;
+        }
+        self.known_id = id.cloned();
+        let told = match &self.attempt {
+            Some(Attempt { outcome: Outcome::Accepted { id, .. }, .. }) => id.as_ref(),
+            _ => None,
+        };
+        if id.is_some() && (told != id || self.id_since.is_none()) {
+            self.id_since = Some(now);
         }
     }
 

@@ -12,7 +12,7 @@ use sutler_provider::{ErrorKind, Power, Seen};
 use super::{
     DeleteWhy, Desired, Inputs, Outcome, Plan, Platform, PowerStep, Report, Step, WantedPower,
     change::difference,
-    create::{self, held, later, observe, poll},
+    create::{self, held, later, look, observe, poll},
     find::{Search, find, is_on_record},
     report::{Waiting, stage},
     settled_at,
@@ -77,6 +77,14 @@ pub(super) fn before_anything(
             step: Step::Rest,
             report: Report::stalled(reasons::OWNERSHIP_LOST, message),
         });
+    }
+    if let Some(seen) = &search.contested {
+        let message = format!(
+            "machine {} has the name of this record's, and another record has its ID: that one is \
+             waited for",
+            seen.machine.id
+        );
+        return Some(look(inputs.now, Report::busy(phase, reasons::OBSERVING, message)));
     }
     let extra = search.extras.first().filter(|_| !broken(Rule::ExtrasAreReaped))?;
     let id = &extra.machine.id;
