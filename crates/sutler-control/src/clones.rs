@@ -155,11 +155,14 @@ impl Work {
                 return Err(waits(reasons::PROVIDER_NOT_READY, message));
             };
             if !able.clones {
-                return Err(wish::unsupported("spec.source", "its provider cannot copy machines"));
+                return Err(Blocker::unsupported(
+                    "spec.source",
+                    "its provider cannot copy machines",
+                ));
             }
             if from.linked && !able.linked_clones {
                 let message = "the source's provider makes no linked copies";
-                return Err(wish::unsupported("spec.options.type", message));
+                return Err(Blocker::unsupported("spec.options.type", message));
             }
         }
         Ok(spec)
@@ -185,7 +188,7 @@ impl Work {
                 let of = snapshot.map(|snapshot| snapshot.spec.vm_ref.name.clone());
                 (of.unwrap_or_default(), Some(reference.name.clone()), field)
             }
-            (None, None) => return Err(wish::invalid("spec.source", "say what is copied")),
+            (None, None) => return Err(Blocker::invalid("spec.source", "say what is copied")),
         };
         let key = Key::new(own, &name);
         let Some(vm) = Context::cached(&self.context.machines, &key) else {
@@ -310,7 +313,7 @@ impl Work {
 }
 
 fn waits(reason: &str, message: String) -> Blocker {
-    Blocker { reason: reason.to_owned(), message, retry: Some(LOOK_AGAIN), failed: false }
+    Blocker::waits(reason, message, LOOK_AGAIN)
 }
 
 fn read(clone: &VMClone) -> Result<Record, String> {

@@ -188,27 +188,21 @@ fn platform(
         return (Some(connection), Ok(state));
     }
     let blocker = match Context::cached(&context.providers, provider) {
-        None => Blocker {
-            reason: reasons::REFERENCE_NOT_FOUND.to_owned(),
-            message: format!(
+        None => {
+            let message = format!(
                 "spec.providerRef: Provider {} is not in namespace {}: create it",
                 provider.name, provider.namespace
-            ),
-            retry: Some(Duration::from_secs(300)),
-            failed: false,
-        },
+            );
+            Blocker::waits(reasons::REFERENCE_NOT_FOUND, message, Duration::from_secs(300))
+        }
         Some(object) => not_ready(provider, &why_not_ready(&object)),
     };
     (None, Err(blocker))
 }
 
 fn not_ready(provider: &Key, why: &str) -> Blocker {
-    Blocker {
-        reason: reasons::PROVIDER_NOT_READY.to_owned(),
-        message: format!("Provider {provider} is not ready: {why}"),
-        retry: Some(Duration::from_secs(60)),
-        failed: false,
-    }
+    let message = format!("Provider {provider} is not ready: {why}");
+    Blocker::waits(reasons::PROVIDER_NOT_READY, message, Duration::from_secs(60))
 }
 
 fn why_not_ready(provider: &sutler_api::infra::Provider) -> String {

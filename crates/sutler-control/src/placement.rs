@@ -123,16 +123,16 @@ pub(crate) fn of(
              the name",
             key.name, key.namespace
         );
-        blocker(reasons::REFERENCE_NOT_FOUND, message, Some(AGAIN))
+        Blocker::waits(reasons::REFERENCE_NOT_FOUND, message, AGAIN)
     })?;
     if !capabilities.hosts {
         let message = "spec.placementRef: this provider tells nothing of its hosts, so that no \
                        policy can be kept on it: name a place in spec.placement instead";
-        return Err(blocker(reasons::UNSUPPORTED, message.to_owned(), None));
+        return Err(Blocker::stops(reasons::UNSUPPORTED, message.to_owned()));
     }
     if let Some(wait) = context.not_indexed() {
         let message = "the other machines are not known yet".to_owned();
-        return Err(blocker(reasons::WAITING, message, Some(wait)));
+        return Err(Blocker::waits(reasons::WAITING, message, wait));
     }
     let own = Key::new(&record.namespace, &record.name);
     let mut ledger = lock(&context.placement.ledger);
@@ -177,23 +177,19 @@ fn refusal(policy: &Key, unmet: Unmet) -> Blocker {
     match unmet {
         Unmet::Rules(rules) => {
             let message = format!("no host meets VMPlacementPolicy {name}: {rules}");
-            blocker(reasons::PLACEMENT_NOT_MET, message, Some(AGAIN))
+            Blocker::waits(reasons::PLACEMENT_NOT_MET, message, AGAIN)
         }
         Unmet::Invalid(field, why) => {
             let message = format!("VMPlacementPolicy {name}: {field}: {why}");
-            blocker(reasons::INVALID, message, None)
+            Blocker::stops(reasons::INVALID, message)
         }
         Unmet::Unserved(field) => {
             let message = format!(
                 "VMPlacementPolicy {name}: {field} is not served by this release: remove it"
             );
-            blocker(reasons::NOT_YET_SERVED, message, None)
+            Blocker::stops(reasons::NOT_YET_SERVED, message)
         }
     }
-}
-
-fn blocker(reason: &str, message: String, retry: Option<Duration>) -> Blocker {
-    Blocker { reason: reason.to_owned(), message, failed: retry.is_none(), retry }
 }
 
 /// What was decided with a record's intent.
@@ -264,7 +260,7 @@ fn known_hosts(
                 "the hosts of Provider {provider} are being listed{}",
                 why.unwrap_or_default()
             );
-            Err(blocker(reasons::WAITING, message, Some(SOON)))
+            Err(Blocker::waits(reasons::WAITING, message, SOON))
         }
     }
 }

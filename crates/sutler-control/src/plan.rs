@@ -6,6 +6,7 @@
 //! only makes things quicker, and forgetting it is always safe.
 
 mod absent;
+mod blocker;
 mod change;
 mod create;
 mod find;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 use std::time::Duration;
 use sutler_provider::{Capabilities, CreateRequest, MachineId, SnapshotId, TaskId, View};
 
+pub use blocker::Blocker;
 pub use change::Difference;
 pub use find::{Claims, Nobody, Search};
 pub use memory::{Accepted, Attempt, Failure, Memory, Outcome};
@@ -86,19 +88,6 @@ pub enum WantedPower {
     Off,
     /// Off, by the guest if it can.
     OffGraceful,
-}
-
-/// Why nothing can be planned from the record as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blocker {
-    /// A stable word.
-    pub reason: String,
-    /// What is missing or wrong, for people.
-    pub message: String,
-    /// When to look again; none where only a change can help.
-    pub retry: Option<Duration>,
-    /// Whether a person has to do something.
-    pub failed: bool,
 }
 
 /// What is known of the platform.

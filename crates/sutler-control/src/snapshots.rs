@@ -120,35 +120,27 @@ pub(crate) fn usable(
     key: &Key,
     token: Option<&sutler_provider::Token>,
 ) -> Result<SnapshotId, Blocker> {
-    let waits = |reason: &str, message: String, failed: bool| Blocker {
-        reason: reason.to_owned(),
-        message: format!("{field}: {message}"),
-        retry: (!failed).then_some(Duration::from_secs(300)),
-        failed,
+    let waits = |message: String| {
+        Blocker::waits(reasons::WAITING, format!("{field}: {message}"), Duration::from_secs(300))
     };
-    let Some(snapshot) = Context::cached(&context.snapshots, key) else {
-        let message = format!(
-            "VMSnapshot {} is not in namespace {}: create it, or correct the name",
-            key.name, key.namespace
-        );
-        return Err(waits(reasons::REFERENCE_NOT_FOUND, message, false));
-    };
+    let snapshot = Context::cached(&context.snapshots, key)
+        .ok_or_else(|| Blocker::missing("VMSnapshot", field, key))?;
     if is_schedule(&snapshot) {
         let message = format!("VMSnapshot {} is a schedule: name one of its snapshots", key.name);
-        return Err(waits(reasons::INVALID, message, true));
+        return Err(Blocker::invalid(field, &message));
     }
     let id = snapshot.status.as_ref().and_then(|status| status.snapshot_id.clone());
     let (Some(id), Ok(Some(intent))) = (id, read_intent(&snapshot)) else {
         let message = format!("VMSnapshot {} is not ready", key.name);
-        return Err(waits(reasons::WAITING, message, false));
+        return Err(waits(message));
     };
     if token.is_some_and(|token| *token != intent.token) {
         let message = format!("VMSnapshot {} is not of this machine", key.name);
-        return Err(waits(reasons::INVALID, message, true));
+        return Err(Blocker::invalid(field, &message));
     }
     if snapshot.metadata.deletion_timestamp.is_some() {
         let message = format!("VMSnapshot {} is being deleted", key.name);
-        return Err(waits(reasons::WAITING, message, false));
+        return Err(waits(message));
     }
     Ok(SnapshotId(id))
 }
@@ -281,16 +273,12 @@ fn wanted(work: &Work, home: &Home) -> Result<Wish, Blocker> {
         wish::check(&wish, capabilities)?;
     }
     if let Some(older) = wish.exact.then(|| namesake(work, &wish)).flatten() {
-        return Err(Blocker {
-            reason: reasons::CONFLICT.to_owned(),
-            message: format!(
-                "spec.snapshotConfig.name: VMSnapshot {} of this machine has this name: choose \
-                 another one",
-                older.name
-            ),
-            retry: Some(Duration::from_secs(300)),
-            failed: false,
-        });
+        let message = format!(
+            "spec.snapshotConfig.name: VMSnapshot {} of this machine has this name: choose another \
+             one",
+            older.name
+        );
+        return Err(Blocker::waits(reasons::CONFLICT, message, Duration::from_secs(300)));
     }
     Ok(wish)
 }

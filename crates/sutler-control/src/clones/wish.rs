@@ -9,7 +9,6 @@ use sutler_api::{
         GuestData, MetaData, NetworkCustomization, NetworkRef, Placement, PowerState, VMClone,
         VirtualMachineSpec,
     },
-    names::reasons,
     refs::{LocalObjectRef, ObjectRef},
 };
 
@@ -83,12 +82,12 @@ fn of_machine(
     snapshot: Option<&String>,
 ) -> Result<VirtualMachineSpec, Blocker> {
     if source.managed_node.is_some() {
-        return Err(invalid("spec.source", "a node of a managed group cannot be copied"));
+        return Err(Blocker::invalid("spec.source", "a node of a managed group cannot be copied"));
     }
     if let Some(provider) = &target.provider_ref
         && *provider != source.provider_ref
     {
-        return Err(invalid(
+        return Err(Blocker::invalid(
             "spec.target.providerRef",
             "a machine is copied on its own Provider: create a VMMigration to move it",
         ));
@@ -137,19 +136,25 @@ fn of_image(
     image: &ObjectRef,
 ) -> Result<VirtualMachineSpec, Blocker> {
     let Some(provider) = target.provider_ref.clone() else {
-        return Err(invalid("spec.target.providerRef", "an image is on no Provider: name one"));
+        return Err(Blocker::invalid(
+            "spec.target.providerRef",
+            "an image is on no Provider: name one",
+        ));
     };
     let Some(class) = &target.class_ref else {
-        return Err(invalid("spec.target.classRef", "an image has no size: name a VMClass"));
+        return Err(Blocker::invalid(
+            "spec.target.classRef",
+            "an image has no size: name a VMClass",
+        ));
     };
     if options.type_ == CloneType::LinkedClone {
-        return Err(unsupported(
+        return Err(Blocker::unsupported(
             "spec.options.type",
             "whether machines share an image's disk is said by the VMImage: use FullClone",
         ));
     }
     if custom.time_zone.is_some() {
-        return Err(unsupported(
+        return Err(Blocker::unsupported(
             "spec.customization.timeZone",
             "a machine from an image gets it from userData",
         ));
@@ -159,7 +164,10 @@ fn of_image(
         None => name.clone(),
     });
     if hostname.is_none() && custom.domain.is_some() {
-        return Err(invalid("spec.customization.domain", "it goes with a hostname: set that too"));
+        return Err(Blocker::invalid(
+            "spec.customization.domain",
+            "it goes with a hostname: set that too",
+        ));
     }
     let meta_data = hostname.map(|name| MetaData {
         cloud_init: Some(GuestData {
@@ -182,11 +190,11 @@ fn address(cards: &mut [NetworkRef], wanted: &NetworkCustomization) -> Result<()
         wanted;
     let field = format!("spec.customization.networks[{name}]");
     let Some(card) = cards.iter_mut().find(|card| card.name == *name) else {
-        return Err(invalid(&field, "the copy has no card of that name"));
+        return Err(Blocker::invalid(&field, "the copy has no card of that name"));
     };
     if *dhcp == Some(true) {
         if ip_address.is_some() {
-            return Err(invalid(&field, "it is either dhcp or an ipAddress"));
+            return Err(Blocker::invalid(&field, "it is either dhcp or an ipAddress"));
         }
         (card.ip_address, card.prefix, card.gateway) = (None, None, None);
     }
@@ -197,7 +205,10 @@ fn address(cards: &mut [NetworkRef], wanted: &NetworkCustomization) -> Result<()
         let bits = mask.parse::<Ipv4Addr>().map(Ipv4Addr::to_bits).ok();
         let bits = bits.filter(|bits| bits.leading_ones() + bits.trailing_zeros() == 32);
         let Some(bits) = bits.filter(|bits| *bits != 0) else {
-            return Err(invalid(&format!("{field}.subnetMask"), "this is no mask of a network"));
+            return Err(Blocker::invalid(
+                &format!("{field}.subnetMask"),
+                "this is no mask of a network",
+            ));
         };
         card.prefix = i32::try_from(bits.leading_ones()).ok();
     }
@@ -217,37 +228,37 @@ fn address(cards: &mut [NetworkRef], wanted: &NetworkCustomization) -> Result<()
 fn refuse(clone: &VMClone, options: &CloneOptions) -> Result<(), Blocker> {
     let CloneSource { template_ref, .. } = &clone.spec.source;
     if template_ref.is_some() {
-        return Err(unserved("spec.source.templateRef"));
+        return Err(Blocker::unserved("spec.source.templateRef"));
     }
     if options.type_ == CloneType::InstantClone {
-        return Err(unserved("spec.options.type: InstantClone"));
+        return Err(Blocker::unserved("spec.options.type: InstantClone"));
     }
     if options.include_snapshots {
-        return Err(unserved("spec.options.includeSnapshots"));
+        return Err(Blocker::unserved("spec.options.includeSnapshots"));
     }
     if let Some(storage) = &options.storage {
         let give = "the VMClass of the copy says that in diskDefaults";
         if storage.storage_class.is_some() {
-            return Err(unsupported("spec.options.storage.storageClass", give));
+            return Err(Blocker::unsupported("spec.options.storage.storageClass", give));
         }
         if storage.disk_format.is_some() {
-            return Err(unsupported("spec.options.storage.diskFormat", give));
+            return Err(Blocker::unsupported("spec.options.storage.diskFormat", give));
         }
     }
     if let Some(custom) = &clone.spec.customization {
         if custom.sysprep.as_ref().is_some_and(|sysprep| sysprep.enabled) {
-            return Err(unserved("spec.customization.sysprep"));
+            return Err(Blocker::unserved("spec.customization.sysprep"));
         }
         if !custom.guest_commands.is_empty() {
-            return Err(unserved("spec.customization.guestCommands"));
+            return Err(Blocker::unserved("spec.customization.guestCommands"));
         }
         if !custom.certificates.is_empty() {
-            return Err(unserved("spec.customization.certificates"));
+            return Err(Blocker::unserved("spec.customization.certificates"));
         }
     }
     let own = clone.metadata.namespace.as_ref();
     if clone.spec.target.namespace.is_some() && clone.spec.target.namespace.as_ref() != own {
-        return Err(unsupported(
+        return Err(Blocker::unsupported(
             "spec.target.namespace",
             "a copy is made in the namespace of its VMClone, where who may make one is decided",
         ));
@@ -256,13 +267,13 @@ fn refuse(clone: &VMClone, options: &CloneOptions) -> Result<(), Blocker> {
         |key: &&String| key.starts_with("sutler.dev/") || key.starts_with("virtrigaud.io/");
     let keys = clone.spec.target.annotations.keys().chain(clone.spec.target.labels.keys());
     if let Some(key) = { keys }.find(reserved) {
-        return Err(invalid(
+        return Err(Blocker::invalid(
             "spec.target",
             &format!("the label or annotation {key} is not for people to set on a copy"),
         ));
     }
     for (field, duration) in durations(options) {
-        duration.to_std().map_err(|error| invalid(field, &error.to_string()))?;
+        duration.to_std().map_err(|error| Blocker::invalid(field, &error.to_string()))?;
     }
     Ok(())
 }
@@ -294,28 +305,6 @@ pub(crate) fn without_effect(clone: &VMClone) -> Vec<&'static str> {
         }
     }
     fields
-}
-
-pub(crate) fn invalid(field: &str, message: &str) -> Blocker {
-    Blocker {
-        reason: reasons::INVALID.to_owned(),
-        message: format!("{field}: {message}"),
-        retry: None,
-        failed: true,
-    }
-}
-
-pub(crate) fn unsupported(field: &str, message: &str) -> Blocker {
-    Blocker { reason: reasons::UNSUPPORTED.to_owned(), ..invalid(field, message) }
-}
-
-fn unserved(field: &str) -> Blocker {
-    Blocker {
-        reason: reasons::NOT_YET_SERVED.to_owned(),
-        message: format!("{field} is not served by this release: remove it"),
-        retry: None,
-        failed: true,
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use sutler_provider::Capabilities;
 
 use kube::ResourceExt as _;
 
-use super::resolve::{invalid, missing};
 use crate::{
     context::Context,
     fleet::Key,
@@ -30,36 +29,30 @@ pub(super) fn of(
     from: &CloneFrom,
     capabilities: &Capabilities,
 ) -> Result<Copy, Blocker> {
-    let unsupported = |field: &str, message: &str| Blocker {
-        reason: reasons::UNSUPPORTED.to_owned(),
-        ..invalid(field, message)
-    };
     if !capabilities.clones {
-        return Err(unsupported("spec.cloneFrom", "this provider cannot copy machines"));
+        return Err(Blocker::unsupported("spec.cloneFrom", "this provider cannot copy machines"));
     }
     if from.linked && !capabilities.linked_clones {
-        return Err(unsupported("spec.cloneFrom.linked", "this provider makes no linked copies"));
+        return Err(Blocker::unsupported(
+            "spec.cloneFrom.linked",
+            "this provider makes no linked copies",
+        ));
     }
     let field = "spec.cloneFrom.vmRef";
     let key = Key::new(&record.namespace, &from.vm_ref.name);
     if key.name == record.name {
-        return Err(invalid(field, "a machine cannot be a copy of itself"));
+        return Err(Blocker::invalid(field, "a machine cannot be a copy of itself"));
     }
     let source = Context::cached(&context.machines, &key)
-        .ok_or_else(|| missing("VirtualMachine", field, &key))?;
+        .ok_or_else(|| Blocker::missing("VirtualMachine", field, &key))?;
     let provider = |vm: &VirtualMachine| {
         let reference = &vm.spec.provider_ref;
         Key::new(reference.namespace_or(&record.namespace), &reference.name)
     };
     if provider(&source) != provider(vm) {
-        return Err(invalid(field, "it is on another Provider: create a VMMigration"));
+        return Err(Blocker::invalid(field, "it is on another Provider: create a VMMigration"));
     }
-    let waits = |message: String| Blocker {
-        reason: reasons::WAITING.to_owned(),
-        message,
-        retry: Some(LOOK_AGAIN),
-        failed: false,
-    };
+    let waits = |message: String| Blocker::waits(reasons::WAITING, message, LOOK_AGAIN);
     let of_source = Record::read(&source).map_err(|why| waits(format!("{field}: {why}")))?;
     let Some(id) = of_source.id.clone().filter(|_| of_source.provisioned) else {
         return Err(waits(format!("{field}: the machine of {} is not there yet", key.name)));

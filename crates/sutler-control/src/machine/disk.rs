@@ -11,7 +11,7 @@ use sutler_provider::{Capabilities, Disk, DiskKey};
 
 use kube::ResourceExt as _;
 
-use super::resolve::{invalid, missing, to_map};
+use super::resolve::to_map;
 use crate::{
     context::Context,
     disks,
@@ -37,7 +37,7 @@ pub(super) fn all(
             let field = format!("spec.disks[{}].diskRef", wanted.name);
             let key = given(context, vm, record, capabilities, reference, &field)?;
             if all.iter().any(|other: &Disk| other.kept.as_ref() == Some(&key)) {
-                return Err(invalid(&field, "the same VMDisk stands here twice"));
+                return Err(Blocker::invalid(&field, "the same VMDisk stands here twice"));
             }
             disk.kept = Some(key);
         }
@@ -68,17 +68,17 @@ fn given(
     field: &str,
 ) -> Result<DiskKey, Blocker> {
     if !capabilities.kept_disks {
-        let why = invalid(field, "disks of this provider cannot outlive their machines");
-        return Err(Blocker { reason: reasons::UNSUPPORTED.to_owned(), ..why });
+        let message = "disks of this provider cannot outlive their machines";
+        return Err(Blocker::unsupported(field, message));
     }
     let key = Key::new(&record.namespace, &reference.name);
-    let disk =
-        Context::cached(&context.disks, &key).ok_or_else(|| missing("VMDisk", field, &key))?;
+    let disk = Context::cached(&context.disks, &key)
+        .ok_or_else(|| Blocker::missing("VMDisk", field, &key))?;
     let on = |reference: &sutler_api::refs::ObjectRef| {
         Key::new(reference.namespace_or(&record.namespace), &reference.name)
     };
     if on(&disk.spec.provider_ref) != on(&vm.spec.provider_ref) {
-        return Err(invalid(field, "the VMDisk is on another Provider"));
+        return Err(Blocker::invalid(field, "the VMDisk is on another Provider"));
     }
     let user = disk.status.as_ref().and_then(|status| status.vm_ref.as_ref());
     let waits = match user {
@@ -91,10 +91,5 @@ fn given(
         }
         None => format!("VMDisk {} was not given to this machine yet", reference.name),
     };
-    Err(Blocker {
-        reason: reasons::WAITING.to_owned(),
-        message: format!("{field}: {waits}"),
-        retry: Some(LOOK_AGAIN),
-        failed: false,
-    })
+    Err(Blocker::waits(reasons::WAITING, format!("{field}: {waits}"), LOOK_AGAIN))
 }

@@ -1,11 +1,13 @@
 //! What a guest is given on its first boot.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
-use sutler_api::infra::{GuestData, VirtualMachineSpec};
+use sutler_api::{
+    infra::{GuestData, VirtualMachineSpec},
+    names::reasons,
+};
 
-use super::resolve::{invalid, missing};
 use crate::{context::Context, fleet::Key, plan::Blocker};
 
 /// Keys under which a Secret may hold user data, in the order in which they are tried.
@@ -72,21 +74,17 @@ async fn read(
     let field = format!("{field}.secretRef");
     let secret = match context.secret(&key).await {
         Ok(Some(secret)) => secret,
-        Ok(None) => return Err(missing("Secret", &field, &key)),
+        Ok(None) => return Err(Blocker::missing("Secret", &field, &key)),
         Err(error) => {
-            return Err(Blocker {
-                reason: sutler_api::names::reasons::WAITING.to_owned(),
-                message: format!("{field}: Secret {} could not be read: {error}", key.name),
-                retry: Some(std::time::Duration::from_secs(10)),
-                failed: false,
-            });
+            let message = format!("{field}: Secret {} could not be read: {error}", key.name);
+            return Err(Blocker::waits(reasons::WAITING, message, Duration::from_secs(10)));
         }
     };
     match find(&secret, keys) {
         Some(found) => parts.push(found),
         None => {
             let message = format!("Secret {} has none of the keys {}", key.name, keys.join(", "));
-            return Err(invalid(&field, &message));
+            return Err(Blocker::invalid(&field, &message));
         }
     }
     Ok(parts)
@@ -138,7 +136,10 @@ fn merge_lines(parts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
 fn one(mut parts: Vec<Vec<u8>>, field: &str) -> Result<Option<Vec<u8>>, Blocker> {
     match parts.len() {
         0 | 1 => Ok(parts.pop()),
-        _ => Err(invalid(field, "set either inline or secretRef: Ignition reads one document")),
+        _ => Err(Blocker::invalid(
+            field,
+            "set either inline or secretRef: Ignition reads one document",
+        )),
     }
 }
 

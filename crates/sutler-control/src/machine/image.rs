@@ -9,13 +9,16 @@ use sutler_api::{
 };
 use sutler_provider::{Capabilities, Image};
 
-use super::resolve::{invalid, missing, to_map};
+use super::resolve::to_map;
 use crate::{
     context::Context,
     fleet::{Key, State},
     images,
     plan::{Blocker, Record},
 };
+
+/// The pause after which an image that is not ready is looked at again, should no event tell of it.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The image of a record's machine; none for a node that its platform installs.
 pub(super) fn of(
@@ -38,22 +41,18 @@ pub(super) fn of(
     let Some(reference) = &vm.spec.image_ref else { return Ok(None) };
     let key = Key::new(reference.namespace_or(&record.namespace), &reference.name);
     let image = Context::cached(&context.images, &key)
-        .ok_or_else(|| missing("VMImage", "spec.imageRef", &key))?;
+        .ok_or_else(|| Blocker::missing("VMImage", "spec.imageRef", &key))?;
     let mut source = source_for(&image, &provider.type_)
-        .map_err(|message| invalid("spec.imageRef", &message))?;
+        .map_err(|message| Blocker::invalid("spec.imageRef", &message))?;
     if !capabilities.image_import || record.id.is_some() {
         return Ok(Some(source));
     }
     if image.metadata.deletion_timestamp.is_some() && record.intent.is_none() {
-        return Err(Blocker {
-            reason: reasons::IMAGE_NOT_READY.to_owned(),
-            message: format!(
-                "spec.imageRef: VMImage {} is being deleted: name another, or make it anew",
-                key.name
-            ),
-            retry: Some(Duration::from_secs(60)),
-            failed: false,
-        });
+        let message = format!(
+            "spec.imageRef: VMImage {} is being deleted: name another, or make it anew",
+            key.name
+        );
+        return Err(Blocker::waits(reasons::IMAGE_NOT_READY, message, LOOK_AGAIN));
     }
     // The platform takes images in, so this one is brought there first, once for all machines.
     let provider_key =
@@ -69,12 +68,8 @@ pub(super) fn of(
         other => {
             let detail = other.and_then(|status| status.message.clone());
             let detail = detail.unwrap_or_else(|| "its preparation has not begun".to_owned());
-            Err(Blocker {
-                reason: reasons::IMAGE_NOT_READY.to_owned(),
-                message: format!("VMImage {} is not ready on {provider_key}: {detail}", key.name),
-                retry: Some(Duration::from_secs(60)),
-                failed: false,
-            })
+            let message = format!("VMImage {} is not ready on {provider_key}: {detail}", key.name);
+            Err(Blocker::waits(reasons::IMAGE_NOT_READY, message, LOOK_AGAIN))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From a record and what it refers to, to what its machine should be like.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -25,9 +25,6 @@ use crate::{
     plan::{Blocker, Copy, Desired, Record, WantedPower},
 };
 
-/// The pause after which something that is missing is looked for again, should no event tell of it.
-const LOOK_AGAIN: Duration = Duration::from_secs(300);
-
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
@@ -51,7 +48,10 @@ pub(crate) async fn resolve(
         size: node.size.clone(),
     });
     if managed_node.is_some() && !capabilities.managed_nodes {
-        return Err(invalid("spec.managedNode", "this provider has no managed Kubernetes groups"));
+        return Err(Blocker::invalid(
+            "spec.managedNode",
+            "this provider has no managed Kubernetes groups",
+        ));
     }
     let image = image::of(context, vm, record, provider, capabilities)?;
     let mut nics = Vec::with_capacity(vm.spec.networks.len());
@@ -64,7 +64,7 @@ pub(crate) async fn resolve(
         (None, false) => record.name.clone(),
     };
     if name.chars().count() > capabilities.name_limit {
-        return Err(invalid(
+        return Err(Blocker::invalid(
             "metadata.name",
             &format!("the platform takes names of at most {} characters", capabilities.name_limit),
         ));
@@ -75,10 +75,9 @@ pub(crate) async fn resolve(
         Some(_) => guest_data::Guest::default(),
     };
     let lifecycle = vm.spec.lifecycle.clone().unwrap_or_default();
-    let shutdown_timeout = lifecycle
-        .graceful_shutdown_timeout
-        .to_std()
-        .map_err(|error| invalid("spec.lifecycle.gracefulShutdownTimeout", &error.to_string()))?;
+    let shutdown_timeout = lifecycle.graceful_shutdown_timeout.to_std().map_err(|error| {
+        Blocker::invalid("spec.lifecycle.gracefulShutdownTimeout", &error.to_string())
+    })?;
     let copy = match (&vm.spec.clone_from, &record.id) {
         (Some(from), None) => Some(copy::of(context, vm, record, from, capabilities)?),
         _ => None,
@@ -132,42 +131,12 @@ pub(crate) async fn resolve(
     })
 }
 
-/// A reference to something that is not there.
-pub(super) fn missing(kind: &str, field: &str, key: &Key) -> Blocker {
-    Blocker {
-        reason: reasons::REFERENCE_NOT_FOUND.to_owned(),
-        message: format!(
-            "{field}: {kind} {} is not in namespace {}: create it, or correct the name",
-            key.name, key.namespace
-        ),
-        retry: Some(LOOK_AGAIN),
-        failed: false,
-    }
-}
-
-/// Something in the record, or in what it refers to, that can never work.
-pub(super) fn invalid(field: &str, message: &str) -> Blocker {
-    Blocker {
-        reason: reasons::INVALID.to_owned(),
-        message: format!("{field}: {message}"),
-        retry: None,
-        failed: true,
-    }
-}
-
 /// Fields whose controllers are not there yet: nothing is accepted and ignored.
 fn unserved(spec: &VirtualMachineSpec) -> Result<(), Blocker> {
-    let field = if spec.template_ref.is_some() {
-        "spec.templateRef"
-    } else {
-        return Ok(());
-    };
-    Err(Blocker {
-        reason: reasons::NOT_YET_SERVED.to_owned(),
-        message: format!("{field} is not served by this release: remove it"),
-        retry: None,
-        failed: true,
-    })
+    match spec.template_ref.is_some() {
+        true => Err(Blocker::unserved("spec.templateRef")),
+        false => Ok(()),
+    }
 }
 
 fn class_of(
@@ -178,30 +147,31 @@ fn class_of(
 ) -> Result<Class, Blocker> {
     let key = Key::new(reference.namespace_or(own), &reference.name);
     let class = Context::cached(&context.classes, &key)
-        .ok_or_else(|| missing("VMClass", "spec.classRef", &key))?;
+        .ok_or_else(|| Blocker::missing("VMClass", "spec.classRef", &key))?;
     convert_class(&class, spec)
 }
 
 fn convert_class(class: &Arc<VMClass>, spec: &VirtualMachineSpec) -> Result<Class, Blocker> {
     let VMClass { spec: class, .. } = class.as_ref();
     let of_class = |error: &dyn std::fmt::Display, field: &str| {
-        invalid("spec.classRef", &format!("the class's {field}: {error}"))
+        Blocker::invalid("spec.classRef", &format!("the class's {field}: {error}"))
     };
     let memory = class.memory.to_u64().map_err(|error| of_class(&error, "memory"))?;
     let resources = spec.resources.as_ref();
     let memory_mib = match resources.and_then(|resources| resources.memory_mib) {
         Some(mib) => u64::try_from(mib)
-            .map_err(|_| invalid("spec.resources.memoryMiB", "it is below zero"))?,
+            .map_err(|_| Blocker::invalid("spec.resources.memoryMiB", "it is below zero"))?,
         None => memory / MIB,
     };
     if memory_mib == 0 {
-        return Err(invalid(
+        return Err(Blocker::invalid(
             "spec.classRef",
             "the class's memory is less than 1 MiB: give it more",
         ));
     }
     let cpu = resources.and_then(|resources| resources.cpu).unwrap_or(class.cpu);
-    let cpu = u32::try_from(cpu).map_err(|_| invalid("spec.resources.cpu", "it is below zero"))?;
+    let cpu = u32::try_from(cpu)
+        .map_err(|_| Blocker::invalid("spec.resources.cpu", "it is below zero"))?;
     let disk = class.disk_defaults.as_ref();
     let root = disk.map(|disk| disk.size.to_u64()).transpose();
     let root = root.map_err(|error| of_class(&error, "diskDefaults.size"))?;
@@ -266,7 +236,7 @@ fn nic(
     let key = Key::new(reference.namespace_or(own), &reference.name);
     let field = format!("spec.networks[{}].networkRef", card.name);
     let network = Context::cached(&context.networks, &key)
-        .ok_or_else(|| missing("VMNetworkAttachment", &field, &key))?;
+        .ok_or_else(|| Blocker::missing("VMNetworkAttachment", &field, &key))?;
     plug(&mut nic, &network, &provider.type_, &field)?;
     Ok(nic)
 }
@@ -291,7 +261,7 @@ fn plug(
     let any = || known.iter().find_map(|name| config.get(*name)).cloned();
     let own = if provider == "sim" { own.or_else(any) } else { own };
     let Some(Value::Object(own)) = own else {
-        return Err(invalid(
+        return Err(Blocker::invalid(
             field,
             &format!(
                 "the network says nothing for a provider of type {provider}: add spec.network.{}",
@@ -327,15 +297,11 @@ fn plug(
             }
             IpAllocationType::Pool if nic.ip.is_some() => {}
             IpAllocationType::Pool => {
-                return Err(Blocker {
-                    reason: reasons::NOT_YET_SERVED.to_owned(),
-                    message: format!(
-                        "{field}: addresses from a pool are not served by this release: give the \
-                         card an ipAddress"
-                    ),
-                    retry: None,
-                    failed: true,
-                });
+                let message = format!(
+                    "{field}: addresses from a pool are not served by this release: give the card \
+                     an ipAddress"
+                );
+                return Err(Blocker::stops(reasons::NOT_YET_SERVED, message));
             }
         }
     }

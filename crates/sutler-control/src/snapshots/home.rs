@@ -50,16 +50,7 @@ pub(crate) fn find(context: &Context, snapshot: &VMSnapshot, intent: Option<&Int
             return Site { home, record_gone: true, reach: None };
         }
         (None, None) => {
-            let blocker = Blocker {
-                reason: reasons::REFERENCE_NOT_FOUND.to_owned(),
-                message: format!(
-                    "spec.vmRef: VirtualMachine {} is not in namespace {own}: create it, or \
-                     correct the name",
-                    named.name
-                ),
-                retry: Some(LOOK_AGAIN * 5),
-                failed: false,
-            };
+            let blocker = Blocker::missing("VirtualMachine", "spec.vmRef", &named);
             return Site { home: Home::Blocked(blocker), record_gone: true, reach: None };
         }
     };
@@ -87,9 +78,7 @@ pub(crate) async fn is_there(
 
 fn of(context: &Context, vm: &VirtualMachine, intent: Option<&Intent>) -> (Home, Option<Reach>) {
     let waits = |reason: &str, message: String| {
-        let blocker =
-            Blocker { reason: reason.to_owned(), message, retry: Some(LOOK_AGAIN), failed: false };
-        (Home::Blocked(blocker), None)
+        (Home::Blocked(Blocker::waits(reason, message, LOOK_AGAIN)), None)
     };
     let name = vm.name_any();
     let record = match Record::read(vm) {

@@ -2,10 +2,7 @@
 
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
-use sutler_api::{
-    infra::{ConsistencyLevel, SnapshotConfig, SnapshotType, VMSnapshot},
-    names::reasons,
-};
+use sutler_api::infra::{ConsistencyLevel, SnapshotConfig, SnapshotType, VMSnapshot};
 use sutler_provider::{Capabilities, platform_name};
 
 use super::plan::Wish;
@@ -28,13 +25,15 @@ pub(crate) fn read(snapshot: &VMSnapshot) -> Result<Wish, Blocker> {
         encryption,
     } = &config;
     if encryption.as_ref().is_some_and(|encryption| encryption.enabled) {
-        return Err(unserved("spec.snapshotConfig.encryption"));
+        return Err(Blocker::unserved("spec.snapshotConfig.encryption"));
     }
     if *type_ == SnapshotType::Application {
-        return Err(unserved("spec.snapshotConfig.type: Application"));
+        return Err(Blocker::unserved("spec.snapshotConfig.type: Application"));
     }
     if *consistency_level == ConsistencyLevel::ApplicationConsistent {
-        return Err(unserved("spec.snapshotConfig.consistencyLevel: ApplicationConsistent"));
+        return Err(Blocker::unserved(
+            "spec.snapshotConfig.consistencyLevel: ApplicationConsistent",
+        ));
     }
     let crash =
         *type_ == SnapshotType::Crash || *consistency_level == ConsistencyLevel::CrashConsistent;
@@ -57,18 +56,16 @@ pub(crate) fn read(snapshot: &VMSnapshot) -> Result<Wish, Blocker> {
 
 /// Whether the platform can do it.
 pub(crate) fn check(wish: &Wish, capabilities: &Capabilities) -> Result<(), Blocker> {
-    let unsupported = |message: &str| Blocker {
-        reason: reasons::UNSUPPORTED.to_owned(),
-        message: message.to_owned(),
-        retry: None,
-        failed: true,
-    };
     if !capabilities.snapshots {
-        return Err(unsupported("spec.vmRef: the machine's provider cannot take snapshots"));
+        return Err(Blocker::unsupported(
+            "spec.vmRef",
+            "the machine's provider cannot take snapshots",
+        ));
     }
     if wish.memory && !capabilities.memory_snapshots {
-        return Err(unsupported(
-            "spec.snapshotConfig.includeMemory: the machine's provider cannot save memory",
+        return Err(Blocker::unsupported(
+            "spec.snapshotConfig.includeMemory",
+            "the machine's provider cannot save memory",
         ));
     }
     Ok(())
@@ -100,15 +97,6 @@ pub(crate) fn digest(snapshot: &VMSnapshot) -> String {
     let text = serde_json::to_string(&wanted).unwrap_or_default();
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unserved(field: &str) -> Blocker {
-    Blocker {
-        reason: reasons::NOT_YET_SERVED.to_owned(),
-        message: format!("{field} is not served by this release: remove it"),
-        retry: None,
-        failed: true,
-    }
 }
 
 #[cfg(test)]
