@@ -96,6 +96,45 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == "True")
 }
 
+/// Writes the conditions of one status: all of them speak of the same generation and time.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    /// The status's list.
+    pub conditions: &'a mut Vec<Condition>,
+    /// The generation that they speak of.
+    pub observed_generation: Option<i64>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Writer<'_> {
+    /// Writes a condition that is always there.
+    pub fn set(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
+        let (generation, now) = (self.observed_generation, self.now);
+        set(self.conditions, type_, holds.into(), reason, message, generation, now);
+    }
+
+    /// Writes a condition that is there and holds only while `applies`.
+    pub fn set_while(&mut self, applies: bool, type_: &str, reason: &str, message: &str) {
+        match applies {
+            true => self.set(type_, true, reason, message),
+            false => self.remove(type_),
+        }
+    }
+
+    /// Writes a condition that is there and does not hold only while `applies`.
+    pub fn deny_while(&mut self, applies: bool, type_: &str, reason: &str, message: &str) {
+        match applies {
+            true => self.set(type_, false, reason, message),
+            false => self.remove(type_),
+        }
+    }
+
+    fn remove(&mut self, type_: &str) {
+        self.conditions.retain(|condition| condition.type_ != type_);
+    }
+}
+
 /// Writes a condition, and says whether anything changed. The transition time moves only when the
 /// status does, and conditions stay sorted by type, so that equal states are equal lists.
 pub fn set(

@@ -163,22 +163,19 @@ fn set_conditions(
     let generation = work.clone.metadata.generation;
     new.observed_generation = generation;
     let idle = wish::without_effect(&work.clone);
-    let list = &mut new.conditions;
-    let mut set = |type_: &str, holds: bool, wanted: bool, reason: &str, message: &str| {
-        if wanted {
-            conditions::set(list, type_, holds.into(), reason, message, generation, now);
-        } else {
-            list.retain(|condition| condition.type_ != type_);
-        }
+    let mut write = conditions::Writer {
+        conditions: &mut new.conditions,
+        observed_generation: generation,
+        now,
     };
     let reason = &report.reason;
     let (ready, stalled) = (report.stage == Stage::Ready, report.stage == Stage::Failed);
-    set(condition_types::READY, ready, true, reason, message);
-    set(condition_types::STALLED, true, stalled, reason, message);
-    set(condition_types::RECONCILING, true, !ready && !stalled, reason, message);
-    set(condition_types::DELETING, true, report.stage == Stage::Deleting, reason, message);
+    write.set(condition_types::READY, ready, reason, message);
+    write.set_while(stalled, condition_types::STALLED, reason, message);
+    write.set_while(!ready && !stalled, condition_types::RECONCILING, reason, message);
+    write.set_while(report.stage == Stage::Deleting, condition_types::DELETING, reason, message);
     let without = format!("{}: nothing here depends on that", idle.join(", "));
-    set(condition_types::SUPPORTED, false, !idle.is_empty(), reasons::UNSUPPORTED, &without);
+    write.deny_while(!idle.is_empty(), condition_types::SUPPORTED, reasons::UNSUPPORTED, &without);
 }
 
 /// The phase that a report stands for; none leaves it as it was.

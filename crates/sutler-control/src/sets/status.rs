@@ -246,24 +246,31 @@ fn set_conditions(
     message: &str,
 ) {
     let (generation, now) = (said.set.metadata.generation, said.now);
-    let list = &mut status.conditions;
-    let mut set = |type_: &str, holds: bool, wanted: bool, reason: &str, message: &str| match wanted
-    {
-        true => {
-            conditions::set(list, type_, holds.into(), reason, message, generation, now);
-        }
-        false => list.retain(|condition| condition.type_ != type_),
+    let mut write = conditions::Writer {
+        conditions: &mut status.conditions,
+        observed_generation: generation,
+        now,
     };
     let stalled = said.trouble.is_some_and(|trouble| trouble.stalled);
-    set(condition_types::READY, ready, true, reason, message);
-    set(condition_types::RECONCILING, true, !ready && !stalled, reason, message);
-    set(condition_types::STALLED, true, stalled, reason, message);
-    set(condition_types::PROGRESSING, true, !ready && !stalled, reason, message);
-    set(condition_types::REPLICA_FAILURE, true, said.trouble.is_some(), reason, message);
-    set(condition_types::UPDATE_IN_PROGRESS, true, reason == reasons::UPDATING, reason, message);
-    set(condition_types::SCALING, true, reason == reasons::SCALING, reason, message);
+    write.set(condition_types::READY, ready, reason, message);
+    write.set_while(!ready && !stalled, condition_types::RECONCILING, reason, message);
+    write.set_while(stalled, condition_types::STALLED, reason, message);
+    write.set_while(!ready && !stalled, condition_types::PROGRESSING, reason, message);
+    write.set_while(said.trouble.is_some(), condition_types::REPLICA_FAILURE, reason, message);
+    write.set_while(
+        reason == reasons::UPDATING,
+        condition_types::UPDATE_IN_PROGRESS,
+        reason,
+        message,
+    );
+    write.set_while(reason == reasons::SCALING, condition_types::SCALING, reason, message);
     // Nothing is accepted and left undone without a word.
     let service = said.set.spec.service_name.as_deref().filter(|name| !name.is_empty());
     let unserved = "spec.serviceName is not served by this release: machines get no names by it";
-    set(condition_types::SUPPORTED, false, service.is_some(), reasons::NOT_YET_SERVED, unserved);
+    write.deny_while(
+        service.is_some(),
+        condition_types::SUPPORTED,
+        reasons::NOT_YET_SERVED,
+        unserved,
+    );
 }

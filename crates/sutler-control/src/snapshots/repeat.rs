@@ -272,20 +272,17 @@ async fn say(work: &Work, standing: &Standing, now: Timestamp) -> Result<Action,
         next_attempt: None,
     });
     let idle = wish::without_effect(&work.snapshot, None);
-    let list = &mut new.conditions;
-    let mut set = |type_: &str, holds: bool, wanted: bool, reason: &str, message: &str| {
-        if wanted {
-            conditions::set(list, type_, holds.into(), reason, message, generation, now);
-        } else {
-            list.retain(|condition| condition.type_ != type_);
-        }
+    let mut write = conditions::Writer {
+        conditions: &mut new.conditions,
+        observed_generation: generation,
+        now,
     };
-    set(condition_types::READY, standing.ready, true, standing.reason, &message);
-    set(condition_types::STALLED, true, standing.stalled, standing.reason, &message);
+    write.set(condition_types::READY, standing.ready, standing.reason, &message);
+    write.set_while(standing.stalled, condition_types::STALLED, standing.reason, &message);
     let moving = !standing.ready && !standing.stalled;
-    set(condition_types::RECONCILING, true, moving, standing.reason, &message);
+    write.set_while(moving, condition_types::RECONCILING, standing.reason, &message);
     let without = idle.join("; ");
-    set(condition_types::SUPPORTED, false, !idle.is_empty(), reasons::UNSUPPORTED, &without);
+    write.deny_while(!idle.is_empty(), condition_types::SUPPORTED, reasons::UNSUPPORTED, &without);
     let due = status::write(work, &old, new, standing.stalled).await?;
     let next =
         standing.next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());

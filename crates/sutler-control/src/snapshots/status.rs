@@ -210,22 +210,19 @@ fn set_conditions(
     let intent = read_intent(&work.snapshot).ok().flatten();
     let config = intent.map(|intent| intent.config);
     let idle = wish::without_effect(&work.snapshot, config.as_deref());
-    let list = &mut new.conditions;
-    let mut set = |type_: &str, holds: bool, wanted: bool, reason: &str, message: &str| {
-        if wanted {
-            conditions::set(list, type_, holds.into(), reason, message, generation, now);
-        } else {
-            list.retain(|condition| condition.type_ != type_);
-        }
+    let mut write = conditions::Writer {
+        conditions: &mut new.conditions,
+        observed_generation: generation,
+        now,
     };
     let reason = if expired { reasons::EXPIRED } else { report.reason.as_str() };
     let (ready, stalled) = (report.ready, report.stalled);
-    set(condition_types::READY, ready, true, if ready { reasons::READY } else { reason }, message);
-    set(condition_types::CREATING, true, report.phase == Phase::Creating, reason, message);
-    set(condition_types::DELETING, true, report.phase == Phase::Deleting, reason, message);
-    set(condition_types::EXPIRED, true, expired, reasons::EXPIRED, message);
-    set(condition_types::STALLED, true, stalled, reason, message);
-    set(condition_types::RECONCILING, true, !ready && !stalled, reason, message);
+    write.set(condition_types::READY, ready, if ready { reasons::READY } else { reason }, message);
+    write.set_while(report.phase == Phase::Creating, condition_types::CREATING, reason, message);
+    write.set_while(report.phase == Phase::Deleting, condition_types::DELETING, reason, message);
+    write.set_while(expired, condition_types::EXPIRED, reasons::EXPIRED, message);
+    write.set_while(stalled, condition_types::STALLED, reason, message);
+    write.set_while(!ready && !stalled, condition_types::RECONCILING, reason, message);
     let without = idle.join("; ");
-    set(condition_types::SUPPORTED, false, !idle.is_empty(), reasons::UNSUPPORTED, &without);
+    write.deny_while(!idle.is_empty(), condition_types::SUPPORTED, reasons::UNSUPPORTED, &without);
 }
