@@ -79,6 +79,21 @@ impl ErrorKind {
         }
     }
 
+    /// What a request that was answered so may have left on the platform.
+    pub const fn left(self) -> Left {
+        match self {
+            Self::Indeterminate | Self::Internal => Left::Unknown,
+            Self::Failed => Left::Perhaps,
+            Self::Invalid
+            | Self::Denied
+            | Self::NotFound
+            | Self::Conflict
+            | Self::Unsupported
+            | Self::Exhausted
+            | Self::Unavailable => Left::Nothing,
+        }
+    }
+
     /// Whether it speaks of the platform's health rather than of the request: only these count for a
     /// breaker.
     pub const fn is_outage(self) -> bool {
@@ -93,6 +108,17 @@ impl ErrorKind {
             | Self::Failed => false,
         }
     }
+}
+
+/// What a request that failed has left on the platform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// It did nothing.
+    Nothing,
+    /// It was tried, and came to its end: something may be left over.
+    Perhaps,
+    /// Nobody knows, and it may still be at work.
+    Unknown,
 }
 
 impl fmt::Display for ErrorKind {

@@ -27,7 +27,7 @@ pub use capabilities::{Capabilities, Deadlines, UniqueBy};
 pub use clock::{Clock, SystemClock};
 pub use contract::{Console, EventStream, Provider};
 pub use credentials::{Credentials, Secret};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Left, Result};
 pub use guard::{
     Backoff, BreakerLimits, BreakerState, Call, CallClass, Gate, Jitter, Limits, RetryLimits, Terms,
 };

@@ -15,7 +15,8 @@ use sutler_api::{
     sutler::OperationType,
 };
 use sutler_provider::{
-    Error as ProviderError, ErrorKind, MachineId, SnapshotId, SnapshotRequest, TaskId, TaskState,
+    Error as ProviderError, ErrorKind, Left, MachineId, SnapshotId, SnapshotRequest, TaskId,
+    TaskState,
 };
 
 use super::{
@@ -187,17 +188,10 @@ fn take(work: &Work, intent: &Intent, wish: &Wish, reach: &Reach) {
 
 /// What an error means for the attempt.
 fn refused(kind: ErrorKind, at: Timestamp) -> Outcome {
-    match kind {
-        ErrorKind::Indeterminate | ErrorKind::Internal => Outcome::Unknown,
-        // It was tried: something may be left over.
-        ErrorKind::Failed => Outcome::Failed(at),
-        ErrorKind::Invalid
-        | ErrorKind::Denied
-        | ErrorKind::NotFound
-        | ErrorKind::Conflict
-        | ErrorKind::Unsupported
-        | ErrorKind::Exhausted
-        | ErrorKind::Unavailable => Outcome::Refused,
+    match kind.left() {
+        Left::Unknown => Outcome::Unknown,
+        Left::Perhaps => Outcome::Failed(at),
+        Left::Nothing => Outcome::Refused,
     }
 }
 

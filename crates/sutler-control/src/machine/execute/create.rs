@@ -10,7 +10,7 @@ use sutler_api::{
     infra::VirtualMachine,
     names::{annotations, finalizers},
 };
-use sutler_provider::{CloneRequest, Error as ProviderError, ErrorKind, MachineId, Token};
+use sutler_provider::{CloneRequest, Error as ProviderError, Left, MachineId, Token};
 
 use super::{Done, Error, Work};
 use crate::{
@@ -163,16 +163,9 @@ impl Work<'_> {
 
 /// What an error of a create means for the attempt.
 fn refused(error: ProviderError, at: Timestamp) -> Outcome {
-    match error.kind() {
-        ErrorKind::Indeterminate | ErrorKind::Internal => Outcome::Unknown,
-        // It was tried: something may be left over.
-        ErrorKind::Failed => Outcome::TaskFailed { error, at },
-        ErrorKind::Invalid
-        | ErrorKind::Denied
-        | ErrorKind::NotFound
-        | ErrorKind::Conflict
-        | ErrorKind::Unsupported
-        | ErrorKind::Exhausted
-        | ErrorKind::Unavailable => Outcome::Refused(error),
+    match error.kind().left() {
+        Left::Unknown => Outcome::Unknown,
+        Left::Perhaps => Outcome::TaskFailed { error, at },
+        Left::Nothing => Outcome::Refused(error),
     }
 }
