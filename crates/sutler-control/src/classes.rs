@@ -1,44 +1,25 @@
 //! The controller of VMClasses: says whether a size makes sense, and who uses it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use kube::{
-    Api, ResourceExt as _,
-    api::{Patch, PatchParams},
-    runtime::controller::Action,
-};
-use serde_json::json;
+use kube::{ResourceExt as _, runtime::controller::Action};
 use sutler_api::{
     conditions,
     infra::{Firmware, VMClass, VMClassSpec},
-    names::{MANAGER, condition_types, reasons},
+    names::{condition_types, reasons},
     quantity::Quantity,
 };
 
 use crate::{
-    context::{Context, SPACING},
+    context::Context,
     fleet::{Key, lock},
     images::status_key,
     index::Reference,
-    machine::{Error, status_difference},
+    machine::Error,
+    used::{self, Standing},
 };
 
-/// The pause between two writes that only tell of another number of machines.
-pub(crate) const COUNT_PAUSE: Duration = Duration::from_secs(5);
-
-/// The pause after which an object is looked at even if nothing happened.
-const RESYNC: Duration = Duration::from_secs(1800);
-
-/// The pause after which a Provider that is not ready is looked at again.
-pub(crate) const NOT_READY: Duration = Duration::from_secs(30);
-
 const MIB: u64 = 1 << 20;
-
-/// The next try after an error of the API.
-pub(crate) fn error_policy(_: Arc<VMClass>, _: &Error, context: Arc<Context>) -> Action {
-    context.counters.count_api_error();
-    Action::requeue(Duration::from_secs(2))
-}
 
 /// Looks at one class.
 pub(crate) async fn reconcile(class: Arc<VMClass>, context: Arc<Context>) -> Result<Action, Error> {
@@ -47,7 +28,6 @@ pub(crate) async fn reconcile(class: Arc<VMClass>, context: Arc<Context>) -> Res
         return Ok(Action::requeue(wait));
     }
     let key = Key::new(class.namespace().unwrap_or_default(), class.name_any());
-    let uid = class.uid().unwrap_or_default();
     let old = class.status.clone().unwrap_or_default();
     let mut new = old.clone();
     let (count, providers) = {
@@ -77,20 +57,8 @@ pub(crate) async fn reconcile(class: Arc<VMClass>, context: Arc<Context>) -> Res
     let list = &mut new.conditions;
     let type_ = condition_types::READY;
     conditions::set(list, type_, holds.into(), reason, &message, generation, now);
-    let pause = if all_ready { RESYNC } else { NOT_READY };
-    let Some(patch) = status_difference(&old, &new) else { return Ok(Action::requeue(pause)) };
-    let least = if new.conditions == old.conditions { COUNT_PAUSE } else { SPACING };
-    if let Some(wait) = context.too_soon(&uid, least) {
-        return Ok(Action::requeue(wait));
-    }
-    let api: Api<VMClass> = Api::namespaced(context.client.clone(), &key.namespace);
-    let patch = Patch::Merge(json!({ "status": patch }));
-    match api.patch_status(&key.name, &PatchParams::apply(MANAGER), &patch).await {
-        Ok(_) => context.wrote(&uid),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(Action::requeue(pause))
+    let counts_alone = new.conditions == old.conditions;
+    used::publish(&context, class.as_ref(), &Standing { old, new, counts_alone, all_ready }).await
 }
 
 /// What is wrong with a class: the field, and what to do about it.

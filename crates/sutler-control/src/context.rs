@@ -122,8 +122,8 @@ pub struct Context {
     pub(crate) clone_links: Mutex<Links>,
     /// What this process knows of snapshots.
     pub(crate) desk: Mutex<crate::snapshots::Desk>,
-    /// Images and disks on their way off a Provider, by the record's UID and what they are called there.
-    pub(crate) removals: Mutex<BTreeMap<(String, Key, String), crate::images::Removal>>,
+    /// Images and disks on their way off a Provider.
+    pub(crate) removals: Mutex<crate::removal::Removals>,
     /// Disks that are looked for on their platforms.
     pub(crate) disk_looks: Mutex<crate::disks::Looks>,
     /// When the status of an object was last written, by its UID.

@@ -36,7 +36,7 @@ use crate::{
     rules::{Rule, broken},
 };
 
-pub(crate) use import::{Import, Removal};
+pub(crate) use import::Import;
 
 /// The pause after which an image is looked at even if nothing happened.
 const RESYNC: Duration = Duration::from_secs(600);

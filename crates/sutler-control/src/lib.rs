@@ -25,11 +25,13 @@ mod placement;
 pub mod plan;
 mod providers;
 mod recent;
+mod removal;
 pub mod rules;
 mod run;
 mod sets;
 mod snapshots;
 mod unserved;
+mod used;
 
 pub use context::{Context, Outside, Settings};
 pub use leader::lead;

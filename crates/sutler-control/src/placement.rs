@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use decide::Placed;
 use decide::{Subject, Surroundings, Unmet};
-pub(crate) use policy::{error_policy, reconcile};
+pub(crate) use policy::reconcile;
 use terms::Neighbour;
 
 use self::ledger::{FRESH, Ledger, Promise, STALE};

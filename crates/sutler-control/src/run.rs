@@ -35,7 +35,7 @@ use crate::{
     index::Reference,
     machine, networks, operations, placement, providers,
     recent::Recent,
-    sets, snapshots, unserved,
+    sets, snapshots, unserved, used,
 };
 
 /// Of how many objects it is remembered when their status was last written.
@@ -171,7 +171,7 @@ pub async fn run(
             context.classes.clone(),
             woken_classes,
             classes::reconcile,
-            classes::error_policy,
+            used::error_policy,
         )
         .boxed(),
         control(
@@ -189,7 +189,7 @@ pub async fn run(
             context.networks.clone(),
             woken_networks,
             networks::reconcile,
-            networks::error_policy,
+            used::error_policy,
         )
         .boxed(),
         control(
@@ -234,7 +234,7 @@ pub async fn run(
             context.placement.store(),
             woken_policies,
             placement::reconcile,
-            placement::error_policy,
+            used::error_policy,
         )
         .boxed(),
         control(

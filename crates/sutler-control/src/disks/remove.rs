@@ -2,23 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
 use sutler_api::infra::Provider;
-use sutler_provider::{DiskKey, Error as ProviderError, ErrorKind, Result, TaskState};
+use sutler_provider::{DiskKey, Error as ProviderError, ErrorKind, Result};
 
 use super::{Work, key_of};
 use crate::{
     fleet::{Connection, Key, lock},
-    images::Removal,
     machine::Error,
+    removal::{AGAIN, Removal, follow},
 };
 
-/// The pause between two questions after a task.
-const POLL: Duration = Duration::from_secs(2);
-
-/// The pause before what failed is tried again.
-const AGAIN: Duration = Duration::from_secs(15);
+/// A platform on which no disk outlives its machine has none of ours.
+const GONE: [ErrorKind; 1] = [ErrorKind::Unsupported];
 
 /// The pause after which a Provider that is not ready is asked for again.
 const NOT_READY: Duration = Duration::from_secs(10);
@@ -55,7 +51,7 @@ pub(super) async fn step(work: &Work) -> std::result::Result<Stand, Error> {
     context.tasks.spawn(async move {
         let result = remove(&connection, &disk).await;
         let now = context_.clock.now();
-        lock(&context_.removals).insert(entry, noted(result, now));
+        lock(&context_.removals).insert(entry, Removal::ended(result, &GONE, now));
         context_.wake_disk(&key);
     });
     Ok(under_way())
@@ -75,36 +71,13 @@ async fn absent(work: &Work, provider: &Key, disk: &DiskKey) -> std::result::Res
 }
 
 async fn remove(connection: &Arc<Connection>, disk: &DiskKey) -> Result<()> {
-    if let Some(task) = connection.gate.kept_disk_remove(disk, None).await?.task {
-        loop {
-            match connection.gate.task(&task).await {
-                Ok(TaskState::Running { .. }) => {}
-                Ok(TaskState::Done { .. } | TaskState::Unknown) => break,
-                Ok(TaskState::Failed(error)) => return Err(error),
-                Err(error) if error.kind().is_outage() => {}
-                Err(error) => return Err(error),
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
+    let started = connection.gate.kept_disk_remove(disk, None).await?;
+    follow(&connection.gate, started).await?;
     // That it is gone is seen, and not believed.
     let left = connection.gate.kept_disks().await?;
     match left.iter().any(|left| left.key == *disk) {
         false => Ok(()),
         true => Err(ProviderError::unavailable("its removal is not done yet")),
-    }
-}
-
-fn noted(result: Result<()>, now: Timestamp) -> Removal {
-    match result {
-        Ok(()) => Removal::Gone,
-        // A platform on which no disk outlives its machine has none of ours.
-        Err(error) if error.kind() == ErrorKind::Unsupported => Removal::Gone,
-        Err(error) => {
-            let pause = error.pause().unwrap_or_default().max(AGAIN);
-            let next = now.saturating_add(pause).unwrap_or(Timestamp::MAX);
-            Removal::Failed { error, next }
-        }
     }
 }
 

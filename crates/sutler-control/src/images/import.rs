@@ -56,17 +56,6 @@ pub(super) enum State {
     Failed { error: ProviderError, next: Option<Timestamp> },
 }
 
-/// What this process knows of the removal of one image from one Provider.
-#[derive(Debug, Clone)]
-pub(crate) enum Removal {
-    /// It is being removed.
-    UnderWay,
-    /// It is gone.
-    Gone,
-    /// It failed, and is tried again then.
-    Failed { error: ProviderError, next: Timestamp },
-}
-
 impl Import {
     /// Whether it is to be tried, or looked for, again.
     pub(super) fn due(&self, now: Timestamp) -> bool {

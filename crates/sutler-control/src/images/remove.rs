@@ -2,29 +2,26 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use kube::{Api, ResourceExt as _, api::ListParams, runtime::controller::Action};
 use serde_json::json;
 use sutler_api::{
     infra::{Provider, VirtualMachine},
     names::{finalizers, reasons},
 };
-use sutler_provider::{Error as ProviderError, ErrorKind, Result, TaskState};
+use sutler_provider::{Error as ProviderError, ErrorKind, Result};
 
-use super::{Import, RESYNC, Removal, Stand, Work, import::State, status};
+use super::{Import, RESYNC, Stand, Work, import::State, status};
 use crate::{
     context::Context,
     fleet::{Connection, Key, lock},
     index::Reference,
     machine::Error,
+    removal::{AGAIN, Removal, follow},
     rules::{Rule, broken},
 };
 
-/// The pause between two questions after a task.
-const POLL: Duration = Duration::from_secs(2);
-
-/// The pause before what failed is tried again.
-const AGAIN: Duration = Duration::from_secs(15);
+/// Errors that say that there is no image to remove.
+const GONE: [ErrorKind; 2] = [ErrorKind::NotFound, ErrorKind::Unsupported];
 
 pub(super) async fn reconcile(work: &Work) -> std::result::Result<Action, Error> {
     if !work.image.finalizers().iter().any(|name| name == finalizers::VM_IMAGE) {
@@ -122,42 +119,21 @@ async fn step(
     context.tasks.spawn(async move {
         let result = remove(&connection, &entry.2).await;
         let now = context_.clock.now();
-        lock(&context_.removals).insert(entry, noted(result, now));
+        lock(&context_.removals).insert(entry, Removal::ended(result, &GONE, now));
         Work::wake(&context_, &key);
     });
     Ok(Some((format!("it is being removed from {provider}"), RESYNC)))
 }
 
 async fn remove(connection: &Arc<Connection>, target: &str) -> Result<()> {
-    let Some(task) = connection.gate.image_remove(target, None).await?.task else { return Ok(()) };
-    loop {
-        match connection.gate.task(&task).await {
-            Ok(TaskState::Running { .. }) => {}
-            Ok(TaskState::Done { .. } | TaskState::Unknown) => break,
-            Ok(TaskState::Failed(error)) => return Err(error),
-            Err(error) if error.kind().is_outage() => {}
-            Err(error) => return Err(error),
-        }
-        tokio::time::sleep(POLL).await;
+    let started = connection.gate.image_remove(target, None).await?;
+    if !follow(&connection.gate, started).await? {
+        return Ok(());
     }
     // One that is not there is no error, and has no task.
     match connection.gate.image_remove(target, None).await?.task {
         None => Ok(()),
         Some(_) => Err(ProviderError::unavailable("its removal is not done yet")),
-    }
-}
-
-fn noted(result: Result<()>, now: Timestamp) -> Removal {
-    match result {
-        Ok(()) => Removal::Gone,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
-            Removal::Gone
-        }
-        Err(error) => {
-            let pause = error.pause().unwrap_or_default().max(AGAIN);
-            let next = now.saturating_add(pause).unwrap_or(Timestamp::MAX);
-            Removal::Failed { error, next }
-        }
     }
 }
 

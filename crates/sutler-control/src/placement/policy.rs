@@ -1,19 +1,14 @@
 //! The controller of VMPlacementPolicies: says whether a policy makes sense, who uses it, where they
 //! went, and what stood in the way.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{
-    Api, ResourceExt as _,
-    api::{Patch, PatchParams},
-    runtime::controller::Action,
-};
-use serde_json::json;
+use kube::{ResourceExt as _, runtime::controller::Action};
 use sutler_api::{
     conditions,
     infra::{PlacementStats, PolicyValidation, VMPlacementPolicy, VMPlacementPolicyStatus},
-    names::{MANAGER, annotations, condition_types, reasons},
+    names::{annotations, condition_types, reasons},
     refs::LocalObjectRef,
 };
 
@@ -22,25 +17,16 @@ use super::{
     decided, rules,
 };
 use crate::{
-    classes::{COUNT_PAUSE, NOT_READY},
-    context::{Context, SPACING},
+    context::Context,
     fleet::{Key, lock},
     images::status_key,
     index::Reference,
-    machine::{Error, status_difference},
+    machine::Error,
+    used::{self, Standing},
 };
-
-/// The pause after which a policy is looked at even if nothing happened.
-const RESYNC: Duration = Duration::from_secs(1800);
 
 /// Users that are named at most.
 const NAMED: usize = 1000;
-
-/// The next try after an error of the API.
-pub(crate) fn error_policy(_: Arc<VMPlacementPolicy>, _: &Error, context: Arc<Context>) -> Action {
-    context.counters.count_api_error();
-    Action::requeue(Duration::from_secs(2))
-}
 
 /// Looks at one policy.
 pub(crate) async fn reconcile(
@@ -52,23 +38,10 @@ pub(crate) async fn reconcile(
         return Ok(Action::requeue(wait));
     }
     let key = Key::new(policy.namespace().unwrap_or_default(), policy.name_any());
-    let uid = policy.uid().unwrap_or_default();
     let old = policy.status.clone().unwrap_or_default();
     let (new, all_ready) = next_status(&context, &policy, &key, &old);
-    let pause = if all_ready { RESYNC } else { NOT_READY };
-    let Some(patch) = status_difference(&old, &new) else { return Ok(Action::requeue(pause)) };
-    let least = if new.conditions == old.conditions { COUNT_PAUSE } else { SPACING };
-    if let Some(wait) = context.too_soon(&uid, least) {
-        return Ok(Action::requeue(wait));
-    }
-    let api: Api<VMPlacementPolicy> = Api::namespaced(context.client.clone(), &key.namespace);
-    let patch = Patch::Merge(json!({ "status": patch }));
-    match api.patch_status(&key.name, &PatchParams::apply(MANAGER), &patch).await {
-        Ok(_) => context.wrote(&uid),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(Action::requeue(pause))
+    let counts_alone = new.conditions == old.conditions;
+    used::publish(&context, policy.as_ref(), &Standing { old, new, counts_alone, all_ready }).await
 }
 
 fn next_status(
