@@ -46,6 +46,7 @@ pub(crate) struct Volume {
     storage: Option<String>,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
+    finalizers: Vec<String>,
 }
 
 /// The disks that outlive a set's machines, or the field that makes no sense.
@@ -111,6 +112,7 @@ fn volume(template: &VolumeClaimTemplate, field: &str) -> Result<Volume, Refusal
         storage: spec.storage_class_name.clone().filter(|name| !name.is_empty()),
         labels: metadata.labels,
         annotations: metadata.annotations,
+        finalizers: metadata.finalizers,
     })
 }
 
@@ -143,6 +145,7 @@ impl Volume {
             namespace: set.namespace(),
             labels: Some(marks),
             annotations: Some(self.annotations.clone()).filter(|notes| !notes.is_empty()),
+            finalizers: Some(self.finalizers.clone()).filter(|names| !names.is_empty()),
             owner_references: Some(owners(set, None)).filter(|owners| !owners.is_empty()),
             ..ObjectMeta::default()
         };
@@ -264,7 +267,9 @@ mod tests {
                     "spec": { "providerRef": { "name": "sim" }, "disks": [{ "name": "scratch", "sizeGiB": 1 }] },
                 },
                 "volumeClaimTemplates": [{
-                    "metadata": { "name": "data", "labels": { "tier": "db" } },
+                    "metadata": {
+                        "name": "data", "labels": { "tier": "db" }, "finalizers": ["a.b/c"],
+                    },
                     "spec": {
                         "accessModes": ["ReadWriteOnce"],
                         "storageClassName": "fast",
@@ -289,6 +294,7 @@ mod tests {
         assert_eq!(record.name_any(), "data-web-3");
         assert_eq!(record.labels().get("tier").map(String::as_str), Some("db"));
         assert_eq!(record.spec.provider_ref.name, "sim");
+        assert_eq!(record.finalizers(), ["a.b/c"]);
         assert!(record.metadata.owner_references.is_none());
     }
 
