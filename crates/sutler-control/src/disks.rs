@@ -26,6 +26,7 @@ use crate::{
     fleet::{Key, lock},
     index::Reference,
     machine::{Error, status_difference},
+    rules::{Rule, broken},
 };
 pub(crate) use look::Looks;
 use plan::{Disk, Holder, Plan, Step, User};
@@ -88,7 +89,7 @@ pub(crate) async fn reconcile(disk: Arc<VMDisk>, context: Arc<Context>) -> Resul
         }
         Step::Give(user) => Ok(again(work.assign(&plan, Some(user.clone())).await?)),
         Step::Take => Ok(again(work.assign(&plan, None).await?)),
-        Step::Forget => work.forget().await,
+        Step::Remove if broken(Rule::KeptDisksLeaveNothing) => work.forget().await,
         Step::Remove => match remove::step(&work).await? {
             remove::Stand::Gone => work.forget().await,
             remove::Stand::Waiting(message, pause) => work.publish(&plan, message, pause).await,

@@ -54,8 +54,15 @@ pub struct Disks {
     policies: BTreeMap<String, BTreeSet<(bool, bool)>>,
 }
 
+/// What the key of a disk begins with; its record's UID follows.
+const OURS: &str = "sutler-";
+
 fn key_of(uid: &str) -> DiskKey {
-    DiskKey(format!("sutler-{uid}"))
+    DiskKey(format!("{OURS}{uid}"))
+}
+
+fn uid_of(key: &DiskKey) -> &str {
+    key.0.trim_start_matches(OURS)
 }
 
 impl Disks {
@@ -108,8 +115,7 @@ impl Disks {
     /// A machine is about to be made or changed: its disks were given to its record.
     pub fn asked(&self, owner: &Owner, disks: &[Disk]) -> Result<(), String> {
         for key in disks.iter().filter_map(|disk| disk.kept.as_ref()) {
-            let uid = key.0.trim_start_matches("sutler-");
-            let Some(record) = self.records.get(uid) else {
+            let Some(record) = self.records.get(uid_of(key)) else {
                 return Err(format!("disks: {key} is asked for, and no record says so"));
             };
             let user = record.status.as_ref().and_then(|status| status.vm_ref.as_ref());
@@ -123,8 +129,7 @@ impl Disks {
 
     /// A disk is about to be removed: its record is going, and nobody has it.
     pub fn remove_sent(&self, key: &DiskKey) -> Result<(), String> {
-        let uid = key.0.trim_start_matches("sutler-");
-        let Some(record) = self.records.get(uid) else {
+        let Some(record) = self.records.get(uid_of(key)) else {
             return Err(format!("disks: {key} is removed, and no record says so"));
         };
         let user = record.status.as_ref().and_then(|status| status.vm_ref.as_ref());
@@ -138,9 +143,10 @@ impl Disks {
     pub fn judge_platform(&mut self, sim: &Sim) -> Result<(), String> {
         for kept in sim.kept() {
             let going = |record: &VMDisk| record.metadata.deletion_timestamp.is_some();
-            let uid = kept.key.0.trim_start_matches("sutler-");
             let first = *self.numbers.entry(kept.key.clone()).or_insert(kept.number);
-            if first != kept.number && self.records.get(uid).is_some_and(|record| !going(record)) {
+            if first != kept.number
+                && self.records.get(uid_of(&kept.key)).is_some_and(|record| !going(record))
+            {
                 return Err(format!("disks: {} was made a second time", kept.key));
             }
         }
@@ -151,8 +157,7 @@ impl Disks {
     pub fn judge_end(&self, sims: &BTreeMap<String, Sim>) -> Result<(), String> {
         let kept: BTreeMap<DiskKey, _> =
             sims.values().flat_map(Sim::kept).map(|kept| (kept.key.clone(), kept)).collect();
-        if let Some(left) = kept.keys().find(|key| !self.knows(key.0.trim_start_matches("sutler-")))
-        {
+        if let Some(left) = kept.keys().find(|key| !self.knows(uid_of(key))) {
             return Err(format!("disks: {left} was left behind"));
         }
         for (uid, record) in &self.records {

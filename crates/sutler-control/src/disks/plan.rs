@@ -7,8 +7,6 @@
 
 use sutler_api::sutler::{DiskPhase, DiskUser};
 
-use crate::rules::{Rule, broken};
-
 /// A machine's record that names a disk, or that the disk was given to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
@@ -78,8 +76,6 @@ pub(crate) enum Step {
     Take,
     /// It is removed from its platform.
     Remove,
-    /// Its record is let go.
-    Forget,
 }
 
 /// What is done next, and how things stand.
@@ -144,7 +140,6 @@ fn free(disk: &Disk, resting: DiskPhase) -> (Step, DiskPhase, String) {
     if disk.deleting {
         let step = match disk.finalizer {
             false => Step::Rest,
-            true if broken(Rule::KeptDisksLeaveNothing) => Step::Forget,
             true => Step::Remove,
         };
         return (step, resting, "it is being removed".to_owned());

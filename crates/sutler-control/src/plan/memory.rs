@@ -166,3 +166,35 @@ impl Memory {
         Some(&attempt.outcome)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn an_id_is_known_since_it_was_read_or_told() {
+        let (first, second) = (MachineId::from("1"), MachineId::from("2"));
+        let mut memory = Memory::default();
+        memory.knows(None, at(1));
+        assert_eq!(memory.id_since, None);
+        memory.knows(Some(&first), at(2));
+        memory.knows(Some(&first), at(3));
+        assert_eq!(memory.id_since, Some(at(2)));
+        // Another process has written another one.
+        memory.knows(Some(&second), at(4));
+        assert_eq!(memory.id_since, Some(at(4)));
+        memory.knows(None, at(5));
+        memory.knows(Some(&second), at(6));
+        assert_eq!(memory.id_since, Some(at(6)));
+        // What the platform itself told is known since then.
+        let outcome = Outcome::Accepted { id: Some(first.clone()), task: None, at: at(7) };
+        memory.attempt = Some(Attempt { requested_at: at(6), outcome });
+        memory.id_since = Some(at(7));
+        memory.knows(Some(&first), at(8));
+        assert_eq!(memory.id_since, Some(at(7)));
+    }
+}

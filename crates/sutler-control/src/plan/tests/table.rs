@@ -161,6 +161,13 @@ fn machines_without_tokens_are_claimed_by_name_and_time() {
     let mut taken = case.clone();
     taken.rival = true;
     assert!(!matches!(taken.plan().step, Step::Claim(_)));
+    // It is there, whoever has its ID: its absence is not proven, and none is made beside it.
+    let late = SETTLED + 1;
+    for mut taken in [taken.clone(), taken.deleting()] {
+        taken.now = late;
+        taken = taken.sees(Sight::Whole(vec![Machine { token: None, ..ours(1) }], late));
+        assert!(matches!(taken.plan().step, Step::Look(_)), "{:?}", taken.plan());
+    }
     // Where names prove nothing, what was there before is another's.
     let mut exact = case.clone();
     exact.hashed = false;
