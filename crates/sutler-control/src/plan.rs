@@ -25,6 +25,7 @@ use sutler_provider::{Capabilities, CreateRequest, MachineId, SnapshotId, TaskId
 pub use blocker::Blocker;
 pub use change::Difference;
 pub use find::{Claims, Nobody, Search};
+pub(crate) use find::{Whose, whose_is};
 pub use memory::{Accepted, Attempt, Failure, Memory, Outcome};
 pub use record::{Intent, Record};
 pub use report::{Progress, Report, Waiting};

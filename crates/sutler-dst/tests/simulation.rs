@@ -33,6 +33,8 @@ const KEPT: &[(u64, &str)] = &[
     (335, "a list from before an ID was known proved that its machine was gone"),
     (784, "a machine was taken for absent because a dead one's record had its ID"),
     (1_416, "a machine that was kept without a record was taken for another's"),
+    (200_659, "a machine was asked for beside the one that another process had just made"),
+    (200_693, "a snapshot waited for a machine whose ID another had been given"),
 ];
 
 /// Each rule with a seed that notices when it is broken.

@@ -7,7 +7,7 @@ use sutler_provider::{Power, Seen};
 
 use super::{
     DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, Step, Waiting,
-    create::{complete_since, gone_since, held, later, look, observe, poll},
+    create::{claim, complete_since, gone_since, held, instead, later, look, observe, poll},
     find::{find, is_on_record},
     present::{before_anything, blocked},
     settled_at,
@@ -56,7 +56,7 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
         None if !search.extras.is_empty() => {
             look(inputs.now, deleting("an extra machine is removed"))
         }
-        None => without_machine(inputs, &platform),
+        None => without_machine(inputs, &platform, search.namesake.as_ref()),
     }
 }
 
@@ -110,7 +110,7 @@ fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Pl
 }
 
 /// Nothing of the record is to be seen: that has to be proven before it is forgotten.
-fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Plan {
+fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, namesake: Option<&Seen>) -> Plan {
     let record = inputs.record;
     let why = if record.retain { ForgetWhy::Retained } else { ForgetWhy::Gone };
     let Some(intent) = &record.intent else {
@@ -121,7 +121,10 @@ fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Plan {
         let asked = inputs.memory.accepted.get("delete").map(|accepted| accepted.at);
         let since = tombstone_end(inputs, platform, intent).max(asked.unwrap_or(Timestamp::MIN));
         if gone_since(platform, id, since) {
-            return forget(why);
+            return match namesake {
+                Some(seen) => claim(seen, deleting(instead(id, seen))),
+                None => forget(why),
+            };
         }
         let report = deleting(format!("machine {id} is not to be seen; its absence is confirmed"));
         // Where only time is missing for the proof, a list that is begun after it will give it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sutler_api::{infra::VirtualMachinePhase as Phase, names::reasons};
-use sutler_provider::{MachineId, TaskId, UniqueBy};
+use sutler_provider::{MachineId, Seen, TaskId, UniqueBy};
 
 use super::{
     Desired, Inputs, Intent, Outcome, Plan, Platform, Report, Retry, Step, report::stage, retry,
@@ -22,7 +22,12 @@ const PERSISTENCE: Duration = Duration::from_secs(300);
 const EVENT_GRACE: Duration = Duration::from_secs(2);
 
 /// Plans for a record whose machine is wanted and not seen.
-pub(super) fn plan(inputs: &Inputs<'_>, platform: &Platform<'_>, desired: &Desired) -> Plan {
+pub(super) fn plan(
+    inputs: &Inputs<'_>,
+    platform: &Platform<'_>,
+    desired: &Desired,
+    namesake: Option<&Seen>,
+) -> Plan {
     let Some(intent) = &inputs.record.intent else {
         return create(inputs, desired, 1);
     };
@@ -32,6 +37,10 @@ pub(super) fn plan(inputs: &Inputs<'_>, platform: &Platform<'_>, desired: &Desir
         return poll(inputs, task, report);
     }
     if let Some(id) = &inputs.record.id {
+        let since = proof_needed_since(inputs, platform, intent);
+        if let Some(seen) = namesake.filter(|_| gone_since(platform, id, since)) {
+            return claim(seen, provisioning(reasons::OBSERVING, instead(id, seen)));
+        }
         return known(inputs, platform, desired, intent, id);
     }
     match attempt {
@@ -94,6 +103,16 @@ fn known(
         true if since > inputs.now => look(since, report),
         _ => observe(inputs, platform, id, inputs.memory.id_since.unwrap_or(inputs.now), report),
     }
+}
+
+/// Takes a machine onto the record in the place of one that is gone.
+pub(super) fn claim(seen: &Seen, report: Report) -> Plan {
+    Plan { step: Step::Claim(seen.machine.id.clone()), report: report.of(seen) }
+}
+
+/// Why that is done.
+pub(super) fn instead(id: &MachineId, seen: &Seen) -> String {
+    format!("machine {id} is gone, and {} has this record's name: it is claimed", seen.machine.id)
 }
 
 /// A request whose outcome is not known: nothing is sent again until the platform, looked at after

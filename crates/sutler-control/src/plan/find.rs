@@ -44,6 +44,9 @@ pub struct Search {
     /// A machine of an incarnation that the record does not know of: the record is behind, or was
     /// edited.
     pub ahead: Option<u32>,
+    /// A machine that has the record's whole name with the hash in it, while the record has another's
+    /// ID: it is the record's once that other one is known to be gone.
+    pub namesake: Option<Seen>,
 }
 
 /// Looks for the record's machine in what is known of the platform.
@@ -166,6 +169,10 @@ fn by_name(
                 .cloned(),
         };
     }
+    if search.ours.is_none() && search.disputed.is_none() {
+        let exact = |seen: &&Seen| platform.hashed && seen.machine.name == name;
+        search.namesake = candidates.clone().find(exact).cloned();
+    }
     // A whole name with a hash in it is ours, and whoever else has the ID had it from a dead machine.
     search.contested = platform
         .view
@@ -189,10 +196,30 @@ fn by_name(
     search
 }
 
-enum Whose {
+/// Whose the machine is that has a record's ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
     Ours,
+    /// The record's, or one that was taken from it: nobody can tell.
     Disputed,
+    /// Another's, that was given the ID of a dead one.
     Others,
+}
+
+/// Whose the machine is that has the record's ID: by its token where machines carry one.
+pub(crate) fn whose_is(record: &Record, tokens: bool, seen: &Seen) -> Whose {
+    let name = record.platform_name.as_deref();
+    if !tokens {
+        return whose(record, name, seen);
+    }
+    if seen.machine.token.as_ref() == record.token() {
+        return Whose::Ours;
+    }
+    let named = || name.is_none_or(|name| is_name_of(name, seen));
+    match made_when(record, seen).unwrap_or_else(named) {
+        true => Whose::Disputed,
+        false => Whose::Others,
+    }
 }
 
 /// Whether the machine that has the record's ID is the one that the record claimed: it has its name

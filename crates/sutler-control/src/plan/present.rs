@@ -48,7 +48,7 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
             plan.report.machine = Some(seen);
             plan
         }
-        (None, Ok(desired)) => create::plan(inputs, &platform, desired),
+        (None, Ok(desired)) => create::plan(inputs, &platform, desired, search.namesake.as_ref()),
         (None, Err(blocker)) => blocked(inputs, blocker),
     }
 }

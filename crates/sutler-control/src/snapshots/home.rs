@@ -7,13 +7,13 @@ use sutler_api::{
     infra::{VMSnapshot, VirtualMachine},
     names::reasons,
 };
-use sutler_provider::{Owner, Proof, Token};
+use sutler_provider::{Owner, Proof, Seen, Token};
 
 use super::plan::{Home, Intent};
 use crate::{
     context::Context,
     fleet::{Connection, Key, lock},
-    plan::{Blocker, Record},
+    plan::{Blocker, Record, Whose, whose_is},
 };
 
 /// The pause after which something that is missing is looked for again, should no event tell of it.
@@ -125,12 +125,21 @@ fn of(context: &Context, vm: &VirtualMachine, intent: Option<&Intent>) -> (Home,
             None => waits(reasons::WAITING, format!("machine {id} of {name} is not there")),
         };
     }
-    let ours = seen
-        .as_ref()
-        .is_none_or(|seen| !capabilities.token || seen.machine.token.as_ref() == Some(&token));
-    if !ours {
-        let message = format!("machine {id} no longer carries the token of VirtualMachine {name}");
-        return waits(reasons::OWNERSHIP_LOST, message);
+    let asked = |seen: &Seen| intent.is_some_and(|intent| seen.as_of > intent.requested_at);
+    match seen.as_ref().map(|seen| whose_is(&record, capabilities.token, seen)) {
+        None | Some(Whose::Ours) => {}
+        // The dead machine's snapshots went with it, if it was seen dead after they were asked for.
+        Some(Whose::Others) if seen.as_ref().is_some_and(asked) => {
+            return (Home::Gone(format!("machine {id} is not that of {name} any more")), None);
+        }
+        Some(Whose::Others) => {
+            return waits(reasons::WAITING, format!("machine {id} of {name} is not there"));
+        }
+        Some(Whose::Disputed) => {
+            let message =
+                format!("machine {id} no longer carries the token of VirtualMachine {name}");
+            return waits(reasons::OWNERSHIP_LOST, message);
+        }
     }
     // Where the platform put something behind the name that it was given, that is its name.
     let given = record.platform_name.clone();

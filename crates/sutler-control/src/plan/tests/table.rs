@@ -185,6 +185,29 @@ fn machines_without_tokens_are_claimed_by_name_and_time() {
 }
 
 #[test]
+fn a_namesake_takes_the_place_of_a_machine_that_is_gone() {
+    let other = Machine { id: "9".into(), token: None, created_at: None, ..ours(1) };
+    let late = SETTLED + 1;
+    for case in [Case::new().complete(), Case::new().complete().deleting()] {
+        let mut case = case.without_tokens();
+        case.now = late;
+        let proven = case.clone().sees(Sight::Whole(vec![other.clone()], late));
+        assert_eq!(proven.plan().step, Step::Claim("9".into()), "{:?}", proven.plan());
+        // The record's own machine may only not have been listed yet.
+        let early = case.clone().sees(Sight::Whole(vec![other.clone()], 3));
+        let step = early.plan().step;
+        assert!(
+            !matches!(step, Step::Claim(_) | Step::Create { .. } | Step::Forget(_)),
+            "{step:?}"
+        );
+        // Where names prove nothing, it is somebody else's.
+        case.hashed = false;
+        let plain = case.sees(Sight::Whole(vec![other.clone()], late));
+        assert!(!matches!(plain.plan().step, Step::Claim(_)), "{:?}", plain.plan());
+    }
+}
+
+#[test]
 fn a_machine_that_is_only_called_like_a_record_is_not_destroyed_for_it() {
     let other = Machine { token: None, name: format!("{NAME}-2"), ..ours(1) };
     let case = Case::new().asked().without_tokens().can(|can| can.returns_id = false);
