@@ -10,7 +10,7 @@ use std::{
 
 use sutler_provider::{
     Accepted, Capabilities, Class, CreateRequest, DeleteRequest, DiskKey, Error, ErrorKind, Image,
-    Machine, MachineId, Owner, PowerOp, PowerRequest, Proof, Provider, TaskId, TaskState, Token,
+    Machine, MachineId, Owner, PowerOp, PowerRequest, PrepareRequest, Proof, Provider, TaskId, TaskState, Token,
     platform_name,
 };
 use tokio::time::{Instant, sleep};
@@ -254,6 +254,12 @@ impl Context {
             );
             sleep(self.options.poll).await;
         }
+    }
+
+    /// A request to bring in an image under this name.
+    pub(crate) fn image(&self, target: &str) -> PrepareRequest {
+        let image = Image { name: target.to_owned(), ..self.options.image.clone() };
+        PrepareRequest { image, target: target.to_owned(), ..PrepareRequest::default() }
     }
 
     /// How long a platform may take for one step.

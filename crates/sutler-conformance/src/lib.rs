@@ -15,7 +15,7 @@ mod rules;
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use sutler_provider::{Capabilities, Provider};
+use sutler_provider::{Capabilities, Image, Provider};
 use tokio::time::Instant;
 
 pub use report::{CaseResult, Exchange, Failure, Outcome, Report};
@@ -30,6 +30,8 @@ pub struct Options {
     pub run: String,
     /// The template that machines are made from; the first that the platform lists when absent.
     pub template: Option<String>,
+    /// An image that the platform can bring in from outside; each case gives it a name of its own.
+    pub image: Image,
     /// How long a platform may take for one step.
     pub patience: Duration,
     /// How often it is asked in the meantime.
@@ -46,6 +48,10 @@ impl Options {
         Self {
             run: run.into(),
             template: None,
+            image: Image {
+                url: Some("https://example.invalid/image.qcow2".to_owned()),
+                ..Image::default()
+            },
             patience: Duration::from_secs(120),
             poll: Duration::from_millis(200),
             parallel: 4,

@@ -25,8 +25,8 @@ pub(crate) struct Mark {
     pub(crate) owner: Option<(Token, String)>,
     /// When it was made.
     pub(crate) made_at: Option<Timestamp>,
-    /// Since when it is being made; none once that is done.
-    pub(crate) making_since: Option<Timestamp>,
+    /// Who is making it, and since when; none once that is done.
+    pub(crate) making: Option<Making>,
     /// Disks by their device in the guest.
     pub(crate) disks: BTreeMap<String, DiskMark>,
     /// The names of network cards by their hardware address.
@@ -35,6 +35,15 @@ pub(crate) struct Mark {
     pub(crate) tags: Vec<String>,
     /// The name that the guest was given.
     pub(crate) hostname: Option<String>,
+}
+
+/// A machine that is not yet what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Making {
+    /// The process that makes it.
+    pub(crate) by: String,
+    /// Since when.
+    pub(crate) since: Timestamp,
 }
 
 /// What is noted of a disk.
@@ -61,26 +70,35 @@ impl Mark {
         })
     }
 
-    /// As it stands within `metadata`, or alone.
+    /// As it stands within `metadata`.
     pub(crate) fn write(&self) -> Element {
+        self.fill(element("sutler:machine").with("xmlns:sutler", NAMESPACE))
+    }
+
+    /// As libvirt takes it alone: it writes the namespace itself, on the outermost element.
+    pub(crate) fn write_alone(&self) -> Element {
+        self.fill(element("machine"))
+    }
+
+    fn fill(&self, element_: Element) -> Element {
         let (token, installation) = self.owner.clone().unzip();
-        element("sutler:machine")
-            .with("xmlns:sutler", NAMESPACE)
+        element_
             .with_some("token", token)
             .with_some("installation", installation)
             .with_some("madeAt", self.made_at)
-            .with_some("makingSince", self.making_since)
+            .with_some("makingBy", self.making.as_ref().map(|making| &making.by))
+            .with_some("makingSince", self.making.as_ref().map(|making| making.since))
             .with_some("hostname", self.hostname.as_ref())
             .children(self.disks.iter().map(|(device, disk)| {
-                element("sutler:disk")
+                element("disk")
                     .with("device", device)
                     .with("name", &disk.name)
                     .with_some("key", disk.kept.as_ref())
             }))
             .children(self.nics.iter().map(|(mac, name)| {
-                element("sutler:nic").with("mac", mac).with("name", name)
+                element("nic").with("mac", mac).with("name", name)
             }))
-            .children(self.tags.iter().map(|tag| element("sutler:tag").text(tag)))
+            .children(self.tags.iter().map(|tag| element("tag").text(tag)))
     }
 
     /// Reads it from the element that [`Mark::write`] wrote. What cannot be read counts as not noted:
@@ -91,13 +109,15 @@ impl Mark {
         let token = node.attribute("token").and_then(|token| Token::from_str(token).ok());
         let ours = |name: &'static str| {
             let elements = node.children().filter(Node::is_element);
-            elements.filter(move |child| child.has_tag_name((NAMESPACE, name)))
+            elements.filter(move |child| child.has_tag_name(name))
         };
         let of = |child: Node<'_, '_>, name: &str| child.attribute(name).map(str::to_owned);
         Self {
             owner: token.zip(text("installation")),
             made_at: time("madeAt"),
-            making_since: time("makingSince"),
+            making: text("makingBy")
+                .zip(time("makingSince"))
+                .map(|(by, since)| Making { by, since }),
             disks: ours("disk")
                 .filter_map(|disk| {
                     let kept = of(disk, "key").map(DiskKey);
@@ -130,7 +150,10 @@ mod tests {
         let mark = Mark {
             owner: Some((owner().token, "here".to_owned())),
             made_at: Some("2026-01-02T03:04:05Z".parse().unwrap()),
-            making_since: Some("2026-01-02T03:04:00Z".parse().unwrap()),
+            making: Some(Making {
+                by: "kvm7 4711".to_owned(),
+                since: "2026-01-02T03:04:00Z".parse().unwrap(),
+            }),
             disks: BTreeMap::from([
                 ("vda".to_owned(), DiskMark { name: "root".to_owned(), kept: None }),
                 ("vdb".to_owned(), DiskMark { name: "data".to_owned(), kept }),

@@ -164,6 +164,16 @@ impl Error {
         Self::new(ErrorKind::Indeterminate, message)
     }
 
+    /// The platform tried and failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, message)
+    }
+
+    /// An error of ours, or data that makes no sense.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
     /// It exists, is in the wrong state, or is somebody else's.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Conflict, message)

@@ -102,7 +102,7 @@ async fn a_snapshot_without_a_name(context: &Context) -> Check {
 }
 
 async fn an_image_without_a_name(context: &Context) -> Check {
-    let answer = context.provider.image_prepare(super::transfer::image("")).await;
+    let answer = context.provider.image_prepare(context.image("")).await;
     refused(answer, ErrorKind::Invalid, "an empty name").map(drop)
 }
 

@@ -163,7 +163,7 @@ async fn linked_copies_are_as_reported(context: &Context) -> Check {
 
 async fn images_are_as_reported(context: &Context) -> Check {
     let target = context.word("image");
-    let request = super::transfer::image(&target);
+    let request = context.image(&target);
     let answer = context.provider.image_prepare(request).await;
     as_reported("image_import", context.can.image_import, answer)?;
     if context.can.image_import {

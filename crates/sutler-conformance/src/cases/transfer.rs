@@ -17,12 +17,6 @@ cases! { "transfer":
     a_wrong_checksum_is_noticed [OBSERVED] transfer,
 }
 
-pub(super) fn image(target: &str) -> PrepareRequest {
-    let url = "https://example.invalid/image.qcow2".to_owned();
-    let image = Image { name: target.to_owned(), url: Some(url), ..Image::default() };
-    PrepareRequest { image, target: target.to_owned(), ..PrepareRequest::default() }
-}
-
 pub(super) fn export(made: &Made, word: &str) -> ExportRequest {
     ExportRequest {
         disk: DiskRef { machine: made.id.clone(), disk: None, snapshot: None },
@@ -48,9 +42,9 @@ pub(super) fn import(source: &str, target: &str) -> ImportRequest {
 
 async fn an_image_is_brought_once(context: &Context) -> Check {
     let target = context.word("image");
-    let one = context.provider.image_prepare(image(&target)).await?;
+    let one = context.provider.image_prepare(context.image(&target)).await?;
     context.ended(one.task).await?;
-    let two = context.provider.image_prepare(image(&target)).await?;
+    let two = context.provider.image_prepare(context.image(&target)).await?;
     ensure!(two.task.is_none(), "it is there, and is brought again");
     ensure!(one.id == two.id, "the same image is {:?} and {:?}", one.id, two.id);
     remove(context, &target).await
@@ -67,7 +61,7 @@ pub(super) async fn remove(context: &Context, target: &str) -> Check {
 
 async fn an_image_is_removed_once(context: &Context) -> Check {
     let target = context.word("image");
-    let one = context.provider.image_prepare(image(&target)).await?;
+    let one = context.provider.image_prepare(context.image(&target)).await?;
     context.ended(one.task).await?;
     for _ in 0..2 {
         remove(context, &target).await?;

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use roxmltree::{Document, Node};
 use sutler_provider::Error;
 
-use crate::mark::{Mark, NAMESPACE};
+use crate::{
+    mark::{Mark, NAMESPACE},
+    xml::{Element, element},
+};
 
 /// A domain that is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(crate) struct Seen {
     pub(crate) max_memory_mib: Option<u64>,
     pub(crate) disks: Vec<SeenDisk>,
     pub(crate) cards: Vec<Card>,
+    /// Whether its guest's agent is there to be asked.
+    pub(crate) agent: bool,
     /// Where the first-boot data is.
     pub(crate) seed: Option<String>,
     /// Where its screen can be seen.
@@ -42,8 +47,21 @@ pub(crate) struct Card {
     pub(crate) mac: String,
     /// The network or bridge that it is plugged into.
     pub(crate) network: Option<String>,
+    /// Whether that is a network of libvirt.
+    pub(crate) managed: bool,
     /// Its end on the host.
     pub(crate) device: Option<String>,
+}
+
+impl Card {
+    /// As much of it as tells libvirt which card is meant.
+    pub(crate) fn write(&self) -> Element {
+        let kind = if self.managed { "network" } else { "bridge" };
+        element("interface")
+            .with("type", kind)
+            .child(element("mac").with("address", &self.mac))
+            .children(self.network.as_ref().map(|name| element("source").with(kind, name)))
+    }
 }
 
 impl Seen {
@@ -77,6 +95,7 @@ impl Seen {
             disks: all("disk").filter(|node| is(node, "disk")).map(disk).collect(),
             seed: all("disk").find(|node| is(node, "cdrom")).and_then(|node| disk(node).path),
             cards: all("interface").map(card).collect(),
+            agent: all("channel").any(is_agent),
             vnc: all("graphics").find_map(vnc),
             mark,
         })
@@ -85,6 +104,12 @@ impl Seen {
     /// The name that a disk has in its record, or its device where nothing is noted.
     pub(crate) fn disk_name<'a>(&'a self, disk: &'a SeenDisk) -> &'a str {
         self.mark.disks.get(&disk.device).map_or(disk.device.as_str(), |mark| mark.name.as_str())
+    }
+
+    /// The networks of libvirt that its cards are plugged into.
+    pub(crate) fn networks(&self) -> impl Iterator<Item = String> {
+        let managed = self.cards.iter().filter(|card| card.managed);
+        managed.filter_map(|card| card.network.clone())
     }
 
     /// Disks by the names that they have in the record.
@@ -146,8 +171,16 @@ fn card(node: Node<'_, '_>) -> Card {
     Card {
         mac: attribute(node, "mac", "address").unwrap_or_default().to_lowercase(),
         network: network.map(str::to_owned),
+        managed: node.attribute("type") == Some("network"),
         device: attribute(node, "target", "dev"),
     }
+}
+
+fn is_agent(channel: Node<'_, '_>) -> bool {
+    child(channel, "target").is_some_and(|target| {
+        target.attribute("name") == Some("org.qemu.guest_agent.0")
+            && target.attribute("state") == Some("connected")
+    })
 }
 
 /// The address of a screen; a port of -1 is none yet.

@@ -111,36 +111,23 @@ impl Domain {
     pub(crate) fn write(&self) -> Element {
         let qemu = self.accel != Accel::Test;
         let mut domain = element("domain").with("type", self.accel.as_str());
-        if self.ignition.is_some() {
-            domain = domain.with("xmlns:qemu", "http://libvirt.org/schemas/domain/qemu/1.0");
-        }
         domain = domain
             .child(element("name").text(&self.name))
             .child(element("uuid").text(self.uuid))
             .child(element("metadata").child(self.mark.write()))
             .children(self.memory())
             .child(self.vcpus())
-            .child(self.os());
+            .child(self.os())
+            .children(self.ignition.as_ref().map(|path| ignition(path)));
         if qemu {
             domain = domain.child(self.features()).child(self.cpu());
         }
-        domain = domain
+        domain
             .child(self.clock())
             .child(element("on_poweroff").text("destroy"))
             .child(element("on_reboot").text("restart"))
             .child(element("on_crash").text("restart"))
-            .child(self.devices());
-        match &self.ignition {
-            None => domain,
-            Some(path) => {
-                let value = format!("name=opt/com.coreos/config,file={path}");
-                domain.child(
-                    element("qemu:commandline")
-                        .child(element("qemu:arg").with("value", "-fw_cfg"))
-                        .child(element("qemu:arg").with("value", value)),
-                )
-            }
-        }
+            .child(self.devices())
     }
 
     fn memory(&self) -> Vec<Element> {
@@ -293,6 +280,13 @@ fn seed(path: &str) -> Element {
         .child(element("source").with("file", path))
         .child(element("target").with("dev", "sda").with("bus", "scsi"))
         .child(element("readonly"))
+}
+
+/// An Ignition config, where its guests look for it.
+fn ignition(path: &str) -> Element {
+    element("sysinfo")
+        .with("type", "fwcfg")
+        .child(element("entry").with("name", "opt/com.coreos/config").with("file", path))
 }
 
 fn yes(value: bool) -> &'static str {

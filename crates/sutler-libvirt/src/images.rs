@@ -1,0 +1,303 @@
+//! Images: brought to a pool once, and removed when no machine's disk is built upon them.
+
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use sutler_provider::{
+    Error, ErrorKind, Image, PrepareRequest, Prepared, Result, Started, TaskId, Template,
+};
+use virt::connect::Connect;
+
+use crate::{
+    download::{self, Wanted},
+    fault::Done,
+    host::Libvirt,
+    names, qcow2,
+    storage::{self, Pool},
+    tasks::Progress,
+    volume::{NewVolume, Volume},
+};
+
+/// A volume says in a few bytes that the one beside it is whole.
+const WHOLE: &[u8] = b"whole\n";
+const POOL: &str = "spec.source.libvirt.storagePool";
+
+/// Brings an image to its pool, or says that it is there.
+pub(crate) async fn prepare(host: &Libvirt, request: PrepareRequest) -> Result<Prepared> {
+    let name = names::image(&request.target)?;
+    let pool = pool_of(&request, &host.0.settings.pool);
+    if let Some(found) = there_before(host, &request.image, &pool).await? {
+        return Ok(found);
+    }
+    let source = source(host, &request.image)?;
+    if !request.force
+        && let Some(found) = brought(host, &pool, &name).await?
+    {
+        return Ok(found);
+    }
+    let (id, bringer) = (format!("{pool}/{name}"), host.clone());
+    let told = id.clone();
+    let task = host.0.tasks.begin(&format!("image/{id}"), move |progress| async move {
+        let _turn = bringer.0.locks.take(format!("image/{told}")).await;
+        if request.force || brought(&bringer, &pool, &name).await?.is_none() {
+            bring(&bringer, &request, &source, &pool, &name, &progress).await?;
+        }
+        Ok(Some(told))
+    });
+    Ok(Prepared { id: Some(id), path: None, task: Some(task), size_bytes: None })
+}
+
+/// Where an image comes from.
+enum Source {
+    Url(String),
+    File(PathBuf),
+}
+
+fn source(host: &Libvirt, image: &Image) -> Result<Source> {
+    if let Some(url) = &image.url {
+        return Ok(Source::Url(url.clone()));
+    }
+    let Some(path) = &image.path else {
+        let name = image.template.as_ref().unwrap_or(&image.name);
+        let why = format!("there is no volume {name:?}, and no path or url to bring it from");
+        return Err(Error::not_found(why).at("spec.source.libvirt"));
+    };
+    let file = PathBuf::from(path);
+    if host.0.link.endpoint().is_local() && file.is_file() {
+        return Ok(Source::File(file));
+    }
+    let why = format!("{path} is in no storage pool of the host that runs");
+    Err(Error::not_found(why).at("spec.source.libvirt.path"))
+}
+
+fn pool_of(request: &PrepareRequest, default: &str) -> String {
+    let option = request.options.get("storage").or(Some(&Value::Null));
+    let option = option.and_then(|storage| storage.get("libvirt")?.get("storagePool")?.as_str());
+    let named = option.map(str::to_owned).or_else(|| request.image.storage.clone());
+    named.unwrap_or_else(|| default.to_owned())
+}
+
+/// An image that somebody else put there is used as it is.
+async fn there_before(host: &Libvirt, image: &Image, pool: &str) -> Result<Option<Prepared>> {
+    let (image, pool) = (image.clone(), pool.to_owned());
+    host.0
+        .link
+        .look(move |connect| {
+            let pool = Pool::find(connect, &pool, POOL)?;
+            let found = match (&image.template, &image.path, &image.url) {
+                (Some(name), ..) => pool.volume(name)?,
+                (None, Some(path), _) => storage::at_path(connect, path)?,
+                (None, None, Some(_)) => None,
+                (None, None, None) => pool.volume(&image.name)?,
+            };
+            let Some(volume) = found else { return Ok(None) };
+            let its_pool = volume.lookup_storage_pool()?.name()?;
+            let volume = storage::describe(&volume)?;
+            Ok(Some(prepared(&its_pool, &volume)))
+        })
+        .await
+}
+
+fn prepared(pool: &str, volume: &Volume) -> Prepared {
+    Prepared {
+        id: Some(format!("{pool}/{}", volume.name)),
+        path: Some(volume.path.clone()),
+        task: None,
+        size_bytes: Some(volume.bytes),
+    }
+}
+
+/// An image that was brought here, whole.
+async fn brought(host: &Libvirt, pool: &str, name: &str) -> Result<Option<Prepared>> {
+    let (pool, name) = (pool.to_owned(), name.to_owned());
+    host.0
+        .link
+        .look(move |connect| {
+            let pool = Pool::find(connect, &pool, POOL)?;
+            if pool.volume(&names::image_whole(&name))?.is_none() {
+                return Ok(None);
+            }
+            let Some(volume) = pool.volume(&name)? else { return Ok(None) };
+            Ok(Some(prepared(&pool.name, &storage::describe(&volume)?)))
+        })
+        .await
+}
+
+async fn bring(
+    host: &Libvirt,
+    request: &PrepareRequest,
+    source: &Source,
+    pool: &str,
+    name: &str,
+    progress: &Progress,
+) -> Result<()> {
+    let checksum = request.image.checksum.as_ref().map(|(sum, how)| (sum.as_str(), how.as_str()));
+    let file = match source {
+        Source::File(path) => {
+            progress.say(Some(10), "checking");
+            let (path_, sum) = (path.clone(), request.image.checksum.clone());
+            let check = tokio::task::spawn_blocking(move || {
+                let sum = sum.as_ref().map(|(sum, how)| (sum.as_str(), how.as_str()));
+                download::verify(&path_, sum)
+            });
+            check.await.map_err(|panic| Error::internal(format!("checking failed: {panic}")))??;
+            path.clone()
+        }
+        Source::Url(url) => {
+            let wanted = Wanted {
+                url,
+                checksum,
+                headers: headers(&request.image),
+                credentials: &request.credentials,
+                folder: &host.0.downloads,
+            };
+            download::fetch(&wanted, progress).await?
+        }
+    };
+    let fetched = matches!(source, Source::Url(_)).then(|| file.clone());
+    let format = request.image.format.clone();
+    let (pool, name, told) = (pool.to_owned(), name.to_owned(), progress.clone());
+    let stored = host.0.link.long(move |connect| {
+        store(connect, &file, format.as_deref(), &pool, &name, &told)
+    });
+    let stored = stored.await;
+    // What cannot be used is not kept for another try; what was stored need not be.
+    let keep = matches!(&stored, Err(error) if error.kind() != ErrorKind::Failed);
+    if let Some(file) = fetched.filter(|_| !keep) {
+        drop(std::fs::remove_file(file));
+    }
+    stored
+}
+
+fn headers(image: &Image) -> Vec<(String, String)> {
+    let headers = image.source.values().find_map(|source| source.get("headers")?.as_object());
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let pairs = headers.into_iter().flatten();
+    pairs.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect()
+}
+
+/// Puts a file into a pool. Only when all of it is there does the volume beside it say so.
+fn store(
+    connect: &Connect,
+    path: &Path,
+    format: Option<&str>,
+    pool: &str,
+    name: &str,
+    progress: &Progress,
+) -> Done {
+    let unreadable = |error: std::io::Error| Error::failed(format!("the image cannot be read: {error}"));
+    let mut file = File::open(path).map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    let mut head = vec![0; qcow2::HEAD.min(usize::try_from(length).unwrap_or(qcow2::HEAD))];
+    file.read_exact(&mut head).map_err(unreadable)?;
+    let kind = qcow2::read(&head, format)?;
+    if length == 0 {
+        return Err(Error::failed("the image is empty").into());
+    }
+    let into = Pool::find(connect, pool, POOL)?;
+    let free = into.pool.info()?.available;
+    if free < length {
+        let why = format!("the image takes {} MiB, and pool {pool:?} has {}", length >> 20, free >> 20);
+        return Err(Error::new(ErrorKind::Exhausted, why).into());
+    }
+    into.remove(&names::image_whole(name))?;
+    into.remove(name)?;
+    let volume = into.make(&NewVolume {
+        name: name.to_owned(),
+        format: kind.format.to_owned(),
+        bytes: kind.bytes.unwrap_or(length),
+        thick: false,
+        backing: None,
+    })?;
+    let mut first = head.as_slice();
+    let read = |buffer: &mut [u8]| match first.is_empty() {
+        false => first.read(buffer),
+        true => file.read(buffer),
+    };
+    let say = |done: u64| {
+        let percent = 60 + u8::try_from(done * 39 / length).unwrap_or(39);
+        progress.say(Some(percent), format!("stored {} of {} MiB", done >> 20, length >> 20));
+    };
+    if let Err(fault) = storage::upload(connect, &volume, length, read, say) {
+        drop(into.remove(name));
+        return Err(fault);
+    }
+    crate::create::write_small(connect, pool, &names::image_whole(name), WHOLE)
+}
+
+/// Removes an image that was brought here, unless a disk is built upon it.
+pub(crate) async fn remove(host: &Libvirt, target: &str) -> Result<Started> {
+    let name = names::image(target)?;
+    let remover = host.clone();
+    host.carry(async move {
+        let id: TaskId = TaskId(name.clone());
+        let _turn = remover.0.locks.take(format!("image/{id}")).await;
+        remover.0.link.change(move |connect| remove_everywhere(connect, &name)).await
+    })
+    .await?;
+    Ok(Started::default())
+}
+
+fn remove_everywhere(connect: &Connect, name: &str) -> Done {
+    let pools = Pool::all(connect)?;
+    for pool in &pools {
+        let Some(volume) = pool.volume(name)? else {
+            pool.remove(&names::image_whole(name))?;
+            continue;
+        };
+        let path = storage::describe(&volume)?.path;
+        if let Some(user) = built_upon(&pools, &path)? {
+            let why = format!("image {name:?} is in use: disk {user:?} is built upon it");
+            return Err(Error::conflict(why).into());
+        }
+        pool.remove(&names::image_whole(name))?;
+        pool.remove(name)?;
+    }
+    Ok(())
+}
+
+/// A volume that is an overlay of the one at this path.
+fn built_upon(pools: &[Pool], path: &str) -> Done<Option<String>> {
+    for pool in pools {
+        for volume in pool.pool.list_all_volumes(0)? {
+            let volume = storage::describe(&volume)?;
+            if volume.backing.as_deref() == Some(path) {
+                return Ok(Some(volume.name));
+            }
+        }
+    }
+    Ok(None)
+}
+
+impl Libvirt {
+    /// Volumes that machines can be made from: those of the default pool that are not ours, or are
+    /// images that were brought here.
+    pub(crate) async fn templates(&self) -> Result<Vec<Template>> {
+        let pool = self.0.settings.pool.clone();
+        self.0
+            .link
+            .look(move |connect| {
+                let pool = Pool::find(connect, &pool, "spec.options.pool")?;
+                let mut all = Vec::new();
+                for volume in pool.pool.list_all_volumes(0)? {
+                    let volume = storage::describe(&volume)?;
+                    let disk = ["qcow2", "raw"].contains(&volume.format.as_str());
+                    if !disk || names::is_ours(&volume.name) || volume.name.ends_with(".iso") {
+                        continue;
+                    }
+                    all.push(Template {
+                        id: format!("{}/{}", pool.name, volume.name),
+                        size_gib: Some(volume.gib()),
+                        name: volume.name,
+                        ..Template::default()
+                    });
+                }
+                Ok(all)
+            })
+            .await
+    }
+}

@@ -1,0 +1,266 @@
+//! The connection to a host: opened when it is needed, opened again when it was lost, and never waited
+//! for longer than its deadline.
+//!
+//! libvirt's calls block. Each runs on a thread of its own, and no more than [`SLOTS`] do so at the same
+//! time, so that a host that hangs holds up these and nothing else. A call that nobody waits for any more
+//! keeps its slot until libvirt answers.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use sutler_provider::{Error, ErrorKind, Result};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
+use virt::connect::Connect;
+
+use crate::{
+    endpoint::Endpoint,
+    fault::{Done, Fault},
+    raw::{self, Listening, Signal},
+};
+
+/// Calls of one connection that may block at the same time; a host lets one connection have five.
+const SLOTS: usize = 5;
+/// Long calls that have a connection of their own.
+const LONG_SLOTS: usize = 3;
+/// How long opening a connection may take.
+const OPENING: Duration = Duration::from_secs(20);
+/// How long a look may take.
+const LOOK: Duration = Duration::from_secs(20);
+/// How long a change may take.
+const CHANGE: Duration = Duration::from_secs(60);
+/// Seconds between two questions whether the other end is there, and how many may go unanswered.
+const KEEPALIVE: (i32, u32) = (5, 3);
+
+/// A host, as far as it can be reached.
+#[derive(Clone)]
+pub(crate) struct Link(Arc<Inner>);
+
+struct Inner {
+    endpoint: Endpoint,
+    slots: Arc<Semaphore>,
+    long: Arc<Semaphore>,
+    current: Mutex<Option<Arc<Session>>>,
+    opening: tokio::sync::Mutex<()>,
+    signals: mpsc::UnboundedSender<Signal>,
+}
+
+/// One connection with what it tells.
+struct Session {
+    connect: Connect,
+    /// A driver without events has none.
+    listening: Option<Listening>,
+}
+
+impl Drop for Session {
+    /// Leaving talks to the host, which may take its time: whoever happens to be the last to hold the
+    /// session does not wait for that.
+    fn drop(&mut self) {
+        let (connect, listening) = (self.connect.clone(), self.listening.take());
+        let leave = move || drop((listening, connect));
+        let thread = std::thread::Builder::new().name("libvirt-leave".to_owned());
+        if let Err(error) = thread.spawn(leave) {
+            tracing::warn!("a connection is left in place: {error}");
+        }
+    }
+}
+
+/// Whether a call that got no answer can have changed something.
+#[derive(Clone, Copy)]
+enum Kind {
+    Look,
+    Change,
+}
+
+impl Link {
+    /// A link to a host, and what it tells by itself.
+    pub(crate) fn new(endpoint: Endpoint) -> (Self, mpsc::UnboundedReceiver<Signal>) {
+        let (signals, told) = mpsc::unbounded_channel();
+        let inner = Inner {
+            endpoint,
+            slots: Arc::new(Semaphore::new(SLOTS)),
+            long: Arc::new(Semaphore::new(LONG_SLOTS)),
+            current: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+            signals,
+        };
+        (Self(Arc::new(inner)), told)
+    }
+
+    /// Runs a job that only looks.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(Kind::Look, LOOK, job).await
+    }
+
+    /// Runs a job that changes something. Without an answer its outcome is not known.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(Kind::Change, CHANGE, job).await
+    }
+
+    /// Runs a job that may take as long as it takes, over a connection of its own, so that short ones
+    /// are not kept waiting behind it.
+    pub(crate) async fn long<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        let permit = self.0.long.clone().acquire_owned().await.map_err(closed)?;
+        // A driver within this process has its state in the one connection that is open.
+        let shared = match self.0.endpoint.is_within() {
+            true => Some(self.session().await?),
+            false => None,
+        };
+        let endpoint = self.0.endpoint.clone();
+        let work = move || -> Done<T> {
+            let _permit = permit;
+            match shared {
+                Some(session) => job(&session.connect),
+                None => job(&open(&endpoint)?),
+            }
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => done.map_err(Error::from),
+            Err(panic) => Err(Error::internal(format!("a job on libvirt failed: {panic}"))),
+        }
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        within: Duration,
+        job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        let hung = || {
+            let why = format!("{} does not answer: all {SLOTS} calls at once are under way", self.0.endpoint);
+            Error::unavailable(why)
+        };
+        let slot = timeout(within, self.0.slots.clone().acquire_owned());
+        let slot = slot.await.map_err(|_| hung())?.map_err(closed)?;
+        let session = self.session().await?;
+        let used = session.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let _slot = slot;
+            job(&used.connect)
+        });
+        let ended = match timeout(within, work).await {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(panic)) => {
+                return Err(Error::internal(format!("a job on libvirt failed: {panic}")));
+            }
+            Err(_) => {
+                self.forget(&session);
+                let why = format!("{} has not answered within {within:?}", self.0.endpoint);
+                return Err(kind.unanswered(why));
+            }
+        };
+        ended.map_err(|fault| {
+            if !fault.connection {
+                return fault.error;
+            }
+            self.forget(&session);
+            kind.unanswered(format!("{}: {}", self.0.endpoint, fault.error.message()))
+        })
+    }
+
+    /// The connection, opened where there is none.
+    async fn session(&self) -> Result<Arc<Session>> {
+        if let Some(session) = self.current() {
+            return Ok(session);
+        }
+        let _one = self.0.opening.lock().await;
+        if let Some(session) = self.current() {
+            return Ok(session);
+        }
+        let (endpoint, signals) = (self.0.endpoint.clone(), self.0.signals.clone());
+        let opening = tokio::task::spawn_blocking(move || -> Done<Session> {
+            let connect = open(&endpoint)?;
+            let listening = match Listening::begin(&connect, &signals) {
+                Ok(listening) => Some(listening),
+                Err(error) => {
+                    tracing::warn!(%endpoint, "the host tells of no changes: {}", error.message());
+                    None
+                }
+            };
+            Ok(Session { connect, listening })
+        });
+        let opened = match timeout(OPENING, opening).await {
+            Ok(Ok(opened)) => opened.map_err(Error::from)?,
+            Ok(Err(panic)) => return Err(Error::internal(format!("opening failed: {panic}"))),
+            Err(_) => {
+                let why = format!("{} has not answered within {OPENING:?}", self.0.endpoint);
+                return Err(Error::unavailable(why));
+            }
+        };
+        tracing::info!(endpoint = %self.0.endpoint, "connected");
+        let session = Arc::new(opened);
+        *self.lock() = Some(session.clone());
+        Ok(session)
+    }
+
+    fn current(&self) -> Option<Arc<Session>> {
+        self.lock().clone()
+    }
+
+    /// Takes a connection that is of no use any more out of the way.
+    fn forget(&self, session: &Arc<Session>) {
+        let mut current = self.lock();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            *current = None;
+            drop(self.0.signals.send(Signal::Closed));
+        }
+    }
+
+    /// Takes the connection out of the way after it has said that it ended.
+    pub(crate) fn ended(&self) {
+        self.lock().take();
+    }
+
+    /// The host's address, without what is secret.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.0.endpoint
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Session>>> {
+        self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kind {
+    fn unanswered(self, why: String) -> Error {
+        match self {
+            Self::Look => Error::unavailable(why),
+            Self::Change => Error::indeterminate(why),
+        }
+    }
+}
+
+fn closed(_: tokio::sync::AcquireError) -> Error {
+    Error::internal("the slots of a connection are closed")
+}
+
+fn open(endpoint: &Endpoint) -> Done<Connect> {
+    raw::start_loop().map_err(|why| Error::internal(format!("libvirt's event loop: {why}")))?;
+    let connect = Connect::open(Some(endpoint.uri())).map_err(|error| {
+        let fault = Fault::from(error);
+        let kind = match fault.error.kind() {
+            ErrorKind::Denied => ErrorKind::Denied,
+            _ => ErrorKind::Unavailable,
+        };
+        let why = format!("{endpoint} cannot be reached: {}", fault.error.message());
+        Fault::of_connection(Error::new(kind, why).at("spec.endpoint"))
+    })?;
+    // Drivers within this process have nobody to keep alive.
+    if let Err(error) = connect.set_keep_alive(KEEPALIVE.0, KEEPALIVE.1) {
+        tracing::debug!(%endpoint, "no keepalive: {}", error.message());
+    }
+    Ok(connect)
+}

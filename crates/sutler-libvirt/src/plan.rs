@@ -1,0 +1,348 @@
+//! What a request becomes as a domain and its volumes. Nothing here talks to a host.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use sutler_provider::{Class, CreateRequest, Disk, Error, Nic, Result};
+use uuid::Uuid;
+
+use crate::{
+    domain::{Accel, Cpu, DiskDef, Domain, Firmware, NicDef, Source},
+    mark::{DiskMark, Making, Mark},
+    settings::Settings,
+};
+
+/// What names a machine may have; libvirt makes file names of them.
+pub(crate) const NAME_LIMIT: usize = 63;
+/// The root disk's name.
+pub(crate) const ROOT: &str = "root";
+/// The name that stands for QEMU's own network.
+const USER: &str = "user";
+/// How many times the CPUs and the memory a machine has room for, where it asks to grow while it runs.
+const ROOM: u32 = 4;
+/// Settings of a class that are for libvirt alone.
+const EXTRAS: [&str; 3] = ["libvirt.bus", "libvirt.cache", "libvirt.machine"];
+
+/// What a host is like, as far as machines depend on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) cpu: u32,
+    pub(crate) memory_mib: u64,
+}
+
+/// Refuses what can never work, whatever the host has.
+pub(crate) fn check(request: &CreateRequest) -> Result<()> {
+    name(&request.name)?;
+    if request.managed_node.is_some() {
+        return Err(Error::unsupported("libvirt has no managed groups of nodes"));
+    }
+    if let Some(class) = &request.class {
+        size(class)?;
+        profiles(class)?;
+    }
+    disks(&request.disks)?;
+    cards(&request.nics)
+}
+
+/// Refuses what this host can never run.
+pub(crate) fn fits(request: &CreateRequest, limits: &Limits) -> Result<()> {
+    let Some(class) = &request.class else { return Ok(()) };
+    if class.cpu > limits.cpu {
+        let why = format!("{} CPUs are more than the host's {}", class.cpu, limits.cpu);
+        return Err(Error::invalid("spec.resources.cpu", why));
+    }
+    if class.memory_mib > limits.memory_mib {
+        let why = format!("{} MiB are more than the host's {}", class.memory_mib, limits.memory_mib);
+        return Err(Error::invalid("spec.resources.memoryMiB", why));
+    }
+    Ok(())
+}
+
+/// Refuses names that are no DNS names, or too long.
+pub(crate) fn name(name: &str) -> Result<()> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.chars().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if name.len() > NAME_LIMIT {
+        let why = format!("{name:?} is longer than {NAME_LIMIT} characters");
+        return Err(Error::invalid("metadata.name", why));
+    }
+    if !name.split('.').all(label) {
+        return Err(Error::invalid("metadata.name", format!("{name:?} is no DNS name")));
+    }
+    Ok(())
+}
+
+/// Refuses sizes that are none.
+pub(crate) fn size(class: &Class) -> Result<()> {
+    if class.cpu == 0 {
+        return Err(Error::invalid("spec.resources.cpu", "a machine needs a CPU"));
+    }
+    if class.memory_mib == 0 {
+        return Err(Error::invalid("spec.resources.memoryMiB", "a machine needs memory"));
+    }
+    if class.root_gib == Some(0) {
+        return Err(Error::invalid("spec.disks[root].sizeGiB", "a disk needs a size"));
+    }
+    Ok(())
+}
+
+/// Refuses hardware that is not given out here: what is asked for is there, or is refused.
+fn profiles(class: &Class) -> Result<()> {
+    if class.gpu.as_ref().is_some_and(|(count, ..)| *count > 0) {
+        return Err(Error::unsupported("graphics cards are not handed to machines")
+            .at("spec.resources.gpu"));
+    }
+    let asked = |profile: &str, field: &str| {
+        let value = class.profiles.get(profile).and_then(|profile| profile.get(field));
+        value.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
+    };
+    for (profile, field) in [
+        ("securityProfile", "tpmEnabled"),
+        ("securityProfile", "vtdEnabled"),
+        ("securityProfile", "encryptionPolicy"),
+        ("performanceProfile", "virtualizationBasedSecurity"),
+        ("resourceLimits", "cpuLimit"),
+        ("resourceLimits", "cpuReservation"),
+        ("resourceLimits", "cpuShares"),
+        ("resourceLimits", "memoryLimit"),
+        ("resourceLimits", "memoryReservation"),
+    ] {
+        if asked(profile, field) {
+            let why = "this provider has nothing for it: take it out of the class";
+            return Err(Error::unsupported(why).at(format!("spec.{profile}.{field}")));
+        }
+    }
+    if secure(class) && class.firmware != sutler_provider::Firmware::Uefi {
+        let why = "only UEFI boots what is signed alone: set spec.firmware to UEFI";
+        return Err(Error::invalid("spec.securityProfile.secureBoot", why));
+    }
+    match class.extra.keys().find(|key| !EXTRAS.contains(&key.as_str())) {
+        Some(key) => {
+            let why = format!("there are {}", EXTRAS.join(", "));
+            Err(Error::invalid(format!("spec.extraConfig[{key}]"), why))
+        }
+        None => Ok(()),
+    }
+}
+
+fn disks(disks: &[Disk]) -> Result<()> {
+    let mut names = BTreeSet::from([ROOT]);
+    let mut keys = BTreeSet::new();
+    for (index, disk) in disks.iter().enumerate() {
+        if disk.name.is_empty() || !names.insert(&disk.name) {
+            let why = format!("{:?} is empty, or given twice", disk.name);
+            return Err(Error::invalid("spec.disks", why));
+        }
+        if disk.size_gib == 0 {
+            let field = format!("spec.disks[{}].sizeGiB", disk.name);
+            return Err(Error::invalid(field, "a disk needs a size"));
+        }
+        let Some(key) = &disk.kept else { continue };
+        if key.0.is_empty() || !keys.insert(key) {
+            let why = format!("{:?} is empty, or given twice", key.0);
+            return Err(Error::invalid(format!("disks[{index}].kept"), why));
+        }
+    }
+    Ok(())
+}
+
+fn cards(nics: &[Nic]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    for nic in nics {
+        if nic.name.is_empty() || !names.insert(&nic.name) {
+            let why = format!("{:?} is empty, or given twice", nic.name);
+            return Err(Error::invalid("spec.networks", why));
+        }
+        let field = |field: &str| format!("spec.networks[{}].{field}", nic.name);
+        for (value, name) in [(&nic.ip, "ipAddress"), (&nic.gateway, "gateway")] {
+            let Some(value) = value else { continue };
+            if value.parse::<std::net::IpAddr>().is_err() {
+                return Err(Error::invalid(field(name), format!("{value:?} is no address")));
+            }
+        }
+        if let Some(mac) = &nic.mac
+            && !is_mac(mac)
+        {
+            return Err(Error::invalid(field("macAddress"), format!("{mac:?} is no address")));
+        }
+    }
+    Ok(())
+}
+
+fn is_mac(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(':').collect();
+    let byte = |part: &&str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
+    parts.len() == 6 && parts.iter().all(byte)
+}
+
+/// Where a disk is, or will be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DiskPlan {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) format: String,
+    pub(crate) kept: Option<sutler_provider::DiskKey>,
+}
+
+/// What decides about a domain besides the request itself.
+pub(crate) struct Ground<'a> {
+    pub(crate) uuid: Uuid,
+    pub(crate) accel: Accel,
+    pub(crate) arch: &'a str,
+    pub(crate) settings: &'a Settings,
+    pub(crate) limits: &'a Limits,
+    /// All disks, the root disk first.
+    pub(crate) disks: Vec<DiskPlan>,
+    /// The paths of what the first boot is given.
+    pub(crate) seed: Option<String>,
+    pub(crate) ignition: Option<String>,
+    pub(crate) making: Making,
+}
+
+/// The domain of a request.
+pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
+    let class = request.class.clone().unwrap_or_else(|| Class::new(1, 1024));
+    let extra = |name: &str| class.extra.get(name).cloned();
+    let (bus, cache) = (bus(&class), extra("libvirt.cache"));
+    let mut marks = BTreeMap::new();
+    let mut disks = Vec::new();
+    for (index, disk) in ground.disks.into_iter().enumerate() {
+        // A card for first-boot data is the first on the SCSI bus.
+        let device = device(&bus, if bus == "scsi" { index + 1 } else { index });
+        marks.insert(device.clone(), DiskMark { name: disk.name.clone(), kept: disk.kept });
+        disks.push(DiskDef {
+            device,
+            bus: bus.clone(),
+            path: disk.path,
+            format: disk.format,
+            cache: cache.clone(),
+            iops: class.iops,
+            serial: serial(&disk.name),
+        });
+    }
+    let nics: Vec<NicDef> =
+        cards_of(request).iter().map(|nic| card(ground.uuid, nic, ground.settings)).collect();
+    let names = cards_of(request).into_iter().map(|nic| nic.name);
+    let grows = |field: &str| flag(&class, "performanceProfile", field);
+    let room = |grows: bool, now: u64, most: u64| match grows {
+        true => (now * u64::from(ROOM)).min(most).max(now),
+        false => now,
+    };
+    let most = room(grows("cpuHotAddEnabled"), class.cpu.into(), ground.limits.cpu.into());
+    Domain {
+        uuid: ground.uuid,
+        name: request.name.clone(),
+        accel: ground.accel,
+        arch: ground.arch.to_owned(),
+        machine: extra("libvirt.machine").unwrap_or_else(|| ground.settings.machine.clone()),
+        firmware: match class.firmware {
+            sutler_provider::Firmware::Bios => Firmware::Bios,
+            sutler_provider::Firmware::Uefi => Firmware::Uefi { secure: secure(&class) },
+        },
+        cpu: Cpu {
+            count: class.cpu,
+            most: u32::try_from(most).unwrap_or(class.cpu),
+            nested: grows("nestedVirtualization"),
+        },
+        memory_mib: class.memory_mib,
+        max_memory_mib: room(
+            grows("memoryHotAddEnabled"),
+            class.memory_mib,
+            ground.limits.memory_mib,
+        ),
+        mark: Mark {
+            owner: Some((request.owner.token.clone(), request.owner.installation.clone())),
+            made_at: None,
+            making: Some(ground.making),
+            disks: marks,
+            nics: nics.iter().map(|nic| nic.mac.clone()).zip(names).collect(),
+            tags: request.tags.clone(),
+            hostname: Some(request.hostname.clone()),
+        },
+        disks,
+        nics,
+        seed: ground.seed,
+        ignition: ground.ignition,
+    }
+}
+
+/// The bus of a class's disks.
+pub(crate) fn bus(class: &Class) -> String {
+    class.extra.get("libvirt.bus").cloned().unwrap_or_else(|| "virtio".to_owned())
+}
+
+/// The n-th device on a bus, from 0.
+pub(crate) fn device(bus: &str, index: usize) -> String {
+    let prefix = if bus == "virtio" { "vd" } else { "sd" };
+    let mut letters = String::new();
+    let mut rest = index;
+    loop {
+        letters.insert(0, char::from(b'a' + u8::try_from(rest % 26).unwrap_or_default()));
+        if rest < 26 {
+            return format!("{prefix}{letters}");
+        }
+        rest = rest / 26 - 1;
+    }
+}
+
+/// What a guest can know a disk by; there is room for 20 characters.
+pub(crate) fn serial(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).take(20).collect()
+}
+
+/// The cards of a request: one in the default network where it names none.
+pub(crate) fn cards_of(request: &CreateRequest) -> Vec<Nic> {
+    match request.nics.is_empty() {
+        true => vec![Nic { name: "eth0".to_owned(), ..Nic::default() }],
+        false => request.nics.clone(),
+    }
+}
+
+/// A card of a machine.
+pub(crate) fn card(machine: Uuid, nic: &Nic, settings: &Settings) -> NicDef {
+    let text = |map: &Map<String, Value>, name: &str| map.get(name)?.as_str().map(str::to_owned);
+    let bridge = nic.config.get("bridge").and_then(|bridge| text(bridge.as_object()?, "name"));
+    let named = text(&nic.config, "networkName");
+    let source = match (named, bridge.or_else(|| nic.bridge.clone())) {
+        (None, Some(bridge)) => Source::Bridge(bridge),
+        (named, _) => {
+            let network = named.or_else(|| nic.network.clone());
+            match network.unwrap_or_else(|| settings.network.clone()) {
+                // Those who may use no other have QEMU's own.
+                name if name == USER => Source::User,
+                name => Source::Network(name),
+            }
+        }
+    };
+    NicDef {
+        mac: nic.mac.as_ref().map_or_else(|| mac(machine, &nic.name), |mac| mac.to_lowercase()),
+        source,
+        model: nic.model.clone().unwrap_or_else(|| "virtio".to_owned()),
+        vlan: nic.vlan,
+        mtu: nic.mtu,
+    }
+}
+
+/// The address of a card that asks for none: the same whenever it is asked for.
+pub(crate) fn mac(machine: Uuid, name: &str) -> String {
+    let digest = Sha256::digest(format!("{machine}/{name}").as_bytes());
+    // The first byte says that nobody gave it out, and that it is one card's.
+    let bytes: Vec<String> = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    format!("52:{}", bytes.join(":"))
+}
+
+/// Whether only what is signed is to be started.
+fn secure(class: &Class) -> bool {
+    flag(class, "securityProfile", "secureBoot")
+}
+
+fn flag(class: &Class, profile: &str, field: &str) -> bool {
+    let value = class.profiles.get(profile).and_then(|profile| profile.get(field));
+    value.and_then(Value::as_bool).unwrap_or_default()
+}

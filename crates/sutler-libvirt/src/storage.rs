@@ -1,0 +1,195 @@
+//! Pools and volumes on a host. These calls block.
+
+use std::time::{Duration, Instant};
+
+use roxmltree::Document;
+use sutler_provider::{Error, ErrorKind};
+use virt::{
+    connect::Connect, storage_pool::StoragePool, storage_vol::StorageVol, stream::Stream,
+};
+
+use crate::{
+    fault::{Done, Fault, if_there, unless},
+    names,
+    volume::{NewVolume, Volume},
+};
+
+/// Pools whose volumes are files in a folder.
+const FOLDERS: [&str; 3] = ["dir", "fs", "netfs"];
+/// Bytes that are sent or read at once.
+const CHUNK: usize = 256 * 1024;
+/// How long a pool may be busy before it is refreshed.
+const REFRESH: Duration = Duration::from_secs(30);
+
+/// A pool that volumes can be made in.
+pub(crate) struct Pool {
+    pub(crate) name: String,
+    pub(crate) pool: StoragePool,
+    /// The folder that its volumes are in.
+    pub(crate) path: String,
+}
+
+impl Pool {
+    /// Finds a pool, which has to run and to be a folder.
+    pub(crate) fn find(connect: &Connect, name: &str, field: &str) -> Done<Self> {
+        let pool = connect.lookup_storage_pool_by_name(name).map_err(|error| {
+            Fault::from(error).as_invalid(field, format!("there is no storage pool {name:?}"))
+        })?;
+        if !pool.is_active()? {
+            let why = format!("storage pool {name:?} is not started");
+            return Err(Error::unavailable(why).at(field).into());
+        }
+        Self::read(name.to_owned(), pool).map_err(|fault| fault.at(field))
+    }
+
+    fn read(name: String, pool: StoragePool) -> Done<Self> {
+        let xml = pool.xml_desc(0)?;
+        let document = Document::parse(&xml)
+            .map_err(|error| Error::unavailable(format!("libvirt's XML cannot be read: {error}")))?;
+        let root = document.root_element();
+        let kind = root.attribute("type").unwrap_or_default();
+        if !FOLDERS.contains(&kind) {
+            let why = format!("storage pool {name:?} is of type {kind}, and only {} are served", FOLDERS.join(", "));
+            return Err(Error::unsupported(why).into());
+        }
+        let target = root.children().find(|node| node.has_tag_name("target"));
+        let path = target
+            .and_then(|target| target.children().find(|node| node.has_tag_name("path"))?.text())
+            .map(|path| path.trim().trim_end_matches('/').to_owned())
+            .ok_or_else(|| Error::internal(format!("storage pool {name:?} has no path")))?;
+        Ok(Self { name, pool, path })
+    }
+
+    /// All pools that run and are folders.
+    pub(crate) fn all(connect: &Connect) -> Done<Vec<Self>> {
+        let active = virt_sys::VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE;
+        let mut pools = Vec::new();
+        for pool in connect.list_all_storage_pools(active)? {
+            match pool.name().map_err(Fault::from).and_then(|name| Self::read(name, pool)) {
+                Ok(pool) => pools.push(pool),
+                Err(fault) if fault.error.kind() == ErrorKind::Unsupported => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(pools)
+    }
+
+    /// Where a volume of this name is, or will be.
+    pub(crate) fn path_of(&self, volume: &str) -> String {
+        format!("{}/{volume}", self.path)
+    }
+
+    /// A volume, if it is there.
+    pub(crate) fn volume(&self, name: &str) -> Done<Option<StorageVol>> {
+        if_there(self.pool.lookup_storage_vol_by_name(name))
+    }
+
+    /// Makes a volume. One of this name is in the way.
+    pub(crate) fn make(&self, new: &NewVolume) -> Done<StorageVol> {
+        Ok(StorageVol::create_xml(&self.pool, &new.write().to_string(), 0)?)
+    }
+
+    /// Makes a volume with the contents of another, which may be in another pool.
+    pub(crate) fn copy(&self, new: &NewVolume, from: &StorageVol) -> Done<StorageVol> {
+        let copy = StorageVol::create_xml_from(&self.pool, &new.write().to_string(), from, 0)?;
+        if copy.info()?.capacity < new.bytes {
+            copy.resize(new.bytes, 0)?;
+        }
+        Ok(copy)
+    }
+
+    /// Removes a volume; one that is not there is no error.
+    pub(crate) fn remove(&self, name: &str) -> Done {
+        match self.volume(name)? {
+            Some(volume) => unless(volume.delete(0), &[ErrorKind::NotFound]),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a volume is like.
+pub(crate) fn describe(volume: &StorageVol) -> Done<Volume> {
+    Ok(Volume::read(&volume.xml_desc(0)?)?)
+}
+
+/// The volume at this path, in whatever pool.
+pub(crate) fn at_path(connect: &Connect, path: &str) -> Done<Option<StorageVol>> {
+    if_there(connect.lookup_storage_vol_by_path(path))
+}
+
+/// The volume at this path, also if its pool has not noticed it yet: QEMU makes files by itself.
+pub(crate) fn at_path_or_new(connect: &Connect, path: &str) -> Done<Option<StorageVol>> {
+    if let Some(volume) = at_path(connect, path)? {
+        return Ok(Some(volume));
+    }
+    refresh(connect, path)?;
+    at_path(connect, path)
+}
+
+/// Lets the pool of a path look at what is there.
+pub(crate) fn refresh(connect: &Connect, path: &str) -> Done {
+    let folder = path.rsplit_once('/').map(|(folder, _)| folder).unwrap_or_default();
+    let Some(pool) = Pool::all(connect)?.into_iter().find(|pool| pool.path == folder) else {
+        return Ok(());
+    };
+    let end = Instant::now() + REFRESH;
+    loop {
+        match pool.pool.refresh(0).map_err(Fault::from) {
+            // A pool is not refreshed while a volume is being made in it.
+            Err(fault) if fault.error.message().contains("asynchronous jobs") && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Removes all volumes whose names begin so, from all pools.
+pub(crate) fn remove_all(connect: &Connect, prefix: &str) -> Done {
+    for pool in Pool::all(connect)? {
+        for name in pool.pool.list_volumes()? {
+            if name.starts_with(prefix) && names::is_ours(&name) {
+                pool.remove(&name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fills a volume.
+pub(crate) fn upload(
+    connect: &Connect,
+    volume: &StorageVol,
+    length: u64,
+    mut read: impl FnMut(&mut [u8]) -> std::io::Result<usize>,
+    mut sent: impl FnMut(u64),
+) -> Done {
+    let stream = Stream::new(connect, 0)?;
+    volume.upload(&stream, 0, length, 0)?;
+    let mut buffer = vec![0; CHUNK];
+    let mut done = 0;
+    loop {
+        let count = match read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) => {
+                drop(stream.abort());
+                return Err(Error::failed(format!("what is uploaded cannot be read: {error}")).into());
+            }
+        };
+        if count == 0 {
+            break;
+        }
+        let mut rest = &buffer[..count];
+        while !rest.is_empty() {
+            let taken = stream.send(rest)?;
+            let taken = usize::try_from(taken).unwrap_or_default();
+            if taken == 0 {
+                return Err(Error::unavailable("libvirt takes no more of an upload").into());
+            }
+            rest = &rest[taken..];
+            done += taken as u64;
+        }
+        sent(done);
+    }
+    Ok(stream.finish()?)
+}

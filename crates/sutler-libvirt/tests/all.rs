@@ -1,0 +1,7 @@
+//! The provider on libvirt itself: on its driver for tests, and on QEMU where that can run.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+#[path = "all/conformance.rs"]
+mod conformance;
+#[path = "all/lab.rs"]
+mod lab;

@@ -1,0 +1,124 @@
+//! Hosts to test on.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use sutler_libvirt::{Libvirt, Settings};
+use sutler_provider::{Credentials, Image, PrepareRequest, Provider as _, TaskId, TaskState};
+use tempfile::TempDir;
+use virt::{connect::Connect, storage_vol::StorageVol};
+
+/// Where images are kept while they are fetched.
+static DOWNLOADS: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+
+pub(crate) fn provider(endpoint: &str, options: Value) -> Arc<Libvirt> {
+    let settings = Settings::from_options(options.as_object().unwrap()).unwrap();
+    let downloads = DOWNLOADS.path().to_owned();
+    let provider =
+        Libvirt::new(endpoint, &Credentials::default(), false, settings, downloads).unwrap();
+    Arc::new(provider)
+}
+
+/// libvirt's own driver for tests, with something to make machines from. It lives while one connection
+/// is open.
+pub(crate) fn driver() -> (Connect, Arc<Libvirt>) {
+    let provider = provider("test:///default", json!({ "pool": "default-pool" }));
+    let connect = Connect::open(Some("test:///default")).unwrap();
+    let pool = connect.lookup_storage_pool_by_name("default-pool").unwrap();
+    let xml = "<volume><name>base</name><capacity unit='GiB'>1</capacity>
+        <target><format type='qcow2'/></target></volume>";
+    // Another test may have been first.
+    if StorageVol::create_xml(&pool, xml, 0).is_err() {
+        pool.lookup_storage_vol_by_name("base").unwrap();
+    }
+    (connect, provider)
+}
+
+/// A host with QEMU, and the guest image that was made for it.
+pub(crate) struct Lab {
+    pub(crate) provider: Arc<Libvirt>,
+    /// The image's name in the pool.
+    pub(crate) template: String,
+    path: PathBuf,
+    pool: String,
+}
+
+impl Lab {
+    /// The lab, where `hack/libvirt.sh up` has set it up. The environment says so, and then it has to
+    /// work.
+    pub(crate) async fn open() -> Option<Self> {
+        let path = PathBuf::from(std::env::var_os("SUTLER_GUEST_IMAGE")?);
+        assert!(path.is_file(), "{} is not there", path.display());
+        let pool = std::env::var("SUTLER_LIBVIRT_TEST_POOL").unwrap_or("sutler-test".to_owned());
+        let provider = provider("qemu:///system", json!({ "pool": pool, "accelerator": "tcg" }));
+        let lab = Self { provider, template: "sutler-image-guest".to_owned(), path, pool };
+        let request = PrepareRequest {
+            image: lab.image(),
+            target: "guest".to_owned(),
+            ..PrepareRequest::default()
+        };
+        let prepared = lab.provider.image_prepare(request).await.unwrap();
+        if let Some(task) = prepared.task {
+            lab.ended(&task).await;
+        }
+        Some(lab)
+    }
+
+    /// The guest image as a file of this host.
+    pub(crate) fn image(&self) -> Image {
+        Image {
+            path: Some(self.path.display().to_string()),
+            format: Some("qcow2".to_owned()),
+            ..Image::default()
+        }
+    }
+
+    /// Waits for a task, which has to end well.
+    pub(crate) async fn ended(&self, task: &TaskId) {
+        loop {
+            match self.provider.task(task).await.unwrap() {
+                TaskState::Running { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
+                TaskState::Done { .. } => return,
+                other => panic!("{task}: {other:?}"),
+            }
+        }
+    }
+
+    /// No machine whose name has the word in it, and no volume of any machine, is left.
+    pub(crate) async fn assert_nothing_left(&self, word: &str) {
+        let left = || async {
+            let machines = self.provider.list().await.unwrap().machines;
+            let named: Vec<_> =
+                machines.iter().map(|m| m.name.clone()).filter(|name| name.contains(word)).collect();
+            let connect = Connect::open(Some("qemu:///system")).unwrap();
+            let pool = connect.lookup_storage_pool_by_name(&self.pool).unwrap();
+            pool.refresh(0).unwrap();
+            let is_machines = |name: &String| {
+                let uuid = name.strip_prefix("sutler-").and_then(|rest| rest.get(..36));
+                let uuid = uuid.and_then(|uuid| uuid.parse::<uuid::Uuid>().ok());
+                uuid.is_some_and(|uuid| machines.iter().all(|m| m.id.0 != uuid.to_string()))
+            };
+            let volumes = pool.list_volumes().unwrap().into_iter();
+            let volumes: Vec<String> = volumes.filter(|name| is_machines(name) || name.contains(word)).collect();
+            (named, volumes)
+        };
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let (machines, volumes) = left().await;
+            if machines.is_empty() && volumes.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < end, "left: {machines:?} and {volumes:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// A word that no other run has.
+pub(crate) fn word() -> String {
+    uuid::Uuid::new_v4().simple().to_string()[..8].to_owned()
+}
