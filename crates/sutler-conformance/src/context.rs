@@ -10,8 +10,8 @@ use std::{
 
 use sutler_provider::{
     Accepted, Capabilities, Class, CreateRequest, DeleteRequest, DiskKey, Error, ErrorKind, Image,
-    Machine, MachineId, Owner, PowerOp, PowerRequest, PrepareRequest, Proof, Provider, TaskId, TaskState, Token,
-    platform_name,
+    Machine, MachineId, Owner, PowerOp, PowerRequest, PrepareRequest, Proof, Provider, TaskId,
+    TaskState, Token, platform_name,
 };
 use tokio::time::{Instant, sleep};
 
@@ -124,7 +124,12 @@ impl Context {
         let image = self.template.clone().unwrap_or_else(|| "debian-13".to_owned());
         CreateRequest {
             class: Some(Class::new(1, 512)),
-            image: Some(Image { name: image.clone(), template: Some(image), ..Image::default() }),
+            image: Some(Image {
+                name: image.clone(),
+                template: Some(image),
+                linked: self.options.linked,
+                ..Image::default()
+            }),
             ..CreateRequest::new(owner, name)
         }
     }

@@ -30,6 +30,8 @@ pub struct Options {
     pub run: String,
     /// The template that machines are made from; the first that the platform lists when absent.
     pub template: Option<String>,
+    /// Whether machines share the template's disk rather than copy it.
+    pub linked: bool,
     /// An image that the platform can bring in from outside; each case gives it a name of its own.
     pub image: Image,
     /// How long a platform may take for one step.
@@ -48,6 +50,7 @@ impl Options {
         Self {
             run: run.into(),
             template: None,
+            linked: false,
             image: Image {
                 url: Some("https://example.invalid/image.qcow2".to_owned()),
                 ..Image::default()

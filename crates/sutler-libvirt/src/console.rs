@@ -60,8 +60,10 @@ pub(crate) async fn open(host: &Libvirt, id: &MachineId, proof: &Proof) -> Resul
     };
     spawn("libvirt-console-out", Box::new(read)).map_err(failed)?;
     spawn("libvirt-console-in", Box::new(write)).map_err(failed)?;
-    let output = stream::unfold(lines, |mut lines| async move {
-        lines.recv().await.map(|bytes| (bytes, lines))
-    });
+    let output =
+        stream::unfold(
+            lines,
+            |mut lines| async move { lines.recv().await.map(|bytes| (bytes, lines)) },
+        );
     Ok(Console { output: output.boxed(), input: typed })
 }

@@ -125,8 +125,7 @@ pub(crate) fn copy_live(connect: &Connect, live: &Live) -> Done {
             .child(element("target").with("file", path)),
         None => element("disk").with("name", &disk.device).with("backup", "no"),
     });
-    let xml =
-        element("domainbackup").with("mode", "push").child(element("disks").children(disks));
+    let xml = element("domainbackup").with("mode", "push").child(element("disks").children(disks));
     raw::begin_backup(&domain, &xml.to_string())?;
     let end = Instant::now() + PATIENCE;
     while domain.job_info()?.r#type != NO_JOB {

@@ -69,10 +69,8 @@ pub(crate) struct Live {
 pub(crate) async fn create(host: &Libvirt, request: CreateRequest) -> Result<Accepted> {
     plan::check(&request)?;
     let settings = host.0.settings.clone();
-    make(host, request, move |connect, request, uuid| {
-        parts(connect, request, uuid, &settings)
-    })
-    .await
+    make(host, request, move |connect, request, uuid| parts(connect, request, uuid, &settings))
+        .await
 }
 
 /// Makes a machine of the parts that `parts` finds on the host.
@@ -145,7 +143,8 @@ async fn found(host: &Libvirt, request: &CreateRequest, uuid: Uuid) -> Result<bo
     let seen = host.0.link.look(move |connect| find::by_uuid(connect, uuid)).await?;
     let Some((_, seen)) = seen else { return Ok(false) };
     if !seen.mark.belongs_to(&request.owner) {
-        let why = format!("machine {uuid} was made for this request, and is not its owner's any more");
+        let why =
+            format!("machine {uuid} was made for this request, and is not its owner's any more");
         return Err(Error::conflict(why));
     }
     if host.is_left(&seen) {
@@ -205,7 +204,7 @@ fn networks(connect: &Connect, request: &CreateRequest, uuid: Uuid, settings: &S
         };
         let field = format!("spec.networks[{}]", nic.name);
         let network = connect.lookup_network_by_name(&name).map_err(|error| {
-            Fault::from(error).as_invalid(&field, format!("there is no network {name:?}"))
+            Fault::from(error).into_invalid(&field, format!("there is no network {name:?}"))
         })?;
         if !network.is_active()? {
             let why = format!("network {name:?} is not started");
@@ -291,7 +290,8 @@ fn root(connect: &Connect, request: &CreateRequest, uuid: Uuid, pool: &str) -> D
 /// The volume of an image: prepared, or there before.
 fn image_volume(connect: &Connect, image: &Image, pool: &str) -> Done<StorageVol> {
     let field = "spec.imageRef";
-    let missing = |what: &str| Fault::from(Error::not_found(format!("there is no {what}")).at(field));
+    let missing =
+        |what: &str| Fault::from(Error::not_found(format!("there is no {what}")).at(field));
     if let Some((pool, volume)) = image.id.as_deref().and_then(|id| id.split_once('/'))
         && !pool.is_empty()
     {
@@ -319,12 +319,7 @@ fn image_volume(connect: &Connect, image: &Image, pool: &str) -> Done<StorageVol
 }
 
 /// A disk besides the root disk, which is made, or is there if it outlives its machines.
-pub(crate) fn data_disk(
-    connect: &Connect,
-    disk: &Disk,
-    uuid: Uuid,
-    pool: &str,
-) -> Done<Part> {
+pub(crate) fn data_disk(connect: &Connect, disk: &Disk, uuid: Uuid, pool: &str) -> Done<Part> {
     let pool = disk.storage.clone().unwrap_or_else(|| pool.to_owned());
     let field = format!("spec.disks[{}].storageClass", disk.name);
     let into = Pool::find(connect, &pool, &field)?;
@@ -411,17 +406,25 @@ pub(crate) fn write_small(connect: &Connect, pool: &str, name: &str, contents: &
         backing: None,
     })?;
     let mut rest = contents;
-    storage::upload(connect, &volume, length, |buffer| std::io::Read::read(&mut rest, buffer), |_| ())
+    storage::upload(
+        connect,
+        &volume,
+        length,
+        |buffer| std::io::Read::read(&mut rest, buffer),
+        |_| (),
+    )
 }
 
 /// Makes a disk. One that outlives its machines may be there, and grows then.
 pub(crate) fn make_disk(connect: &Connect, disk: &Part) -> Done {
     let pool = Pool::find(connect, &disk.pool, "placement.datastore")?;
     match &disk.from {
-        From::Nothing | From::Overlay => match disk.kept.as_ref().and(pool.volume(&disk.volume.name)?) {
-            Some(volume) => grow(&volume, disk.volume.bytes),
-            None => pool.make(&disk.volume).map(drop),
-        },
+        From::Nothing | From::Overlay => {
+            match disk.kept.as_ref().and(pool.volume(&disk.volume.name)?) {
+                Some(volume) => grow(&volume, disk.volume.bytes),
+                None => pool.make(&disk.volume).map(drop),
+            }
+        }
         From::Copy(path) => {
             let from = storage::at_path(connect, path)?
                 .ok_or_else(|| Error::not_found(format!("the disk at {path} is gone")))?;

@@ -4,4 +4,4 @@ mod read;
 mod write;
 
 pub(crate) use read::{Card, Seen, SeenDisk};
-pub(crate) use write::{Accel, Cpu, Domain, DiskDef, Firmware, NicDef, Source};
+pub(crate) use write::{Accel, Cpu, DiskDef, Domain, Firmware, NicDef, Source};

@@ -117,8 +117,12 @@ async fn piece(
         let bytes = bytes.map_err(lost)?;
         file.write_all(&bytes).map_err(|error| full(path, &error))?;
         done += bytes.len() as u64;
-        let percent = all.filter(|all| *all > 0).map(|all| u8::try_from(done * 60 / all).unwrap_or(60));
-        progress.say(percent, format!("fetched {} of {} MiB", done >> 20, all.unwrap_or_default() >> 20));
+        let percent =
+            all.filter(|all| *all > 0).map(|all| u8::try_from(done * 60 / all).unwrap_or(60));
+        progress.say(
+            percent,
+            format!("fetched {} of {} MiB", done >> 20, all.unwrap_or_default() >> 20),
+        );
     }
     match all {
         Some(all) if done < all => {
@@ -152,7 +156,8 @@ pub(crate) fn verify(path: &Path, checksum: Option<(&str, &str)>) -> Result<()> 
         "sha256" => digest::<Sha256>(path)?,
         "sha512" => digest::<Sha512>(path)?,
         other => {
-            let why = format!("checksums by {other} are not made here: there are sha256 and sha512");
+            let why =
+                format!("checksums by {other} are not made here: there are sha256 and sha512");
             return Err(Error::invalid("spec.source.checksumType", why));
         }
     };

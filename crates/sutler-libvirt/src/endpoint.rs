@@ -33,7 +33,8 @@ impl Endpoint {
                 ),
             )
         };
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("is no libvirt address"))?;
+        let (scheme, rest) =
+            text.split_once("://").ok_or_else(|| wrong("is no libvirt address"))?;
         if rest.contains('?') || rest.contains('#') {
             return Err(wrong("has parameters, which are set by the Provider instead"));
         }
@@ -44,12 +45,8 @@ impl Endpoint {
         if host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
             return Err(wrong("has a password, which belongs in the Secret"));
         }
-        let plain = |within| Self {
-            uri: text.to_owned(),
-            shown: text.to_owned(),
-            within,
-            _files: None,
-        };
+        let plain =
+            |within| Self { uri: text.to_owned(), shown: text.to_owned(), within, _files: None };
         match (scheme, host.is_empty()) {
             ("qemu", true) => Ok(plain(false)),
             ("test", true) => Ok(plain(true)),
@@ -61,7 +58,8 @@ impl Endpoint {
 
     fn ssh(text: &str, rest: &str, credentials: &Credentials, skip_verify: bool) -> Result<Self> {
         if skip_verify {
-            let why = "a host's key is always verified: put the host into known_hosts of the Secret";
+            let why =
+                "a host's key is always verified: put the host into known_hosts of the Secret";
             return Err(Error::invalid("spec.insecureSkipVerify", why));
         }
         let folder = folder()?;
@@ -162,7 +160,10 @@ mod tests {
         let ssh = Endpoint::new("qemu+ssh://kvm7:2222/system", &keys, false).unwrap();
         assert!(ssh.uri().starts_with("qemu+libssh://hush@kvm7:2222/system?keyfile=/"));
         assert!(ssh.uri().contains("known_hosts_verify=normal"), "{}", ssh.uri());
-        assert_eq!(format!("{ssh} {ssh:?}"), "qemu+ssh://kvm7:2222/system \"qemu+ssh://kvm7:2222/system\"");
+        assert_eq!(
+            format!("{ssh} {ssh:?}"),
+            "qemu+ssh://kvm7:2222/system \"qemu+ssh://kvm7:2222/system\""
+        );
         let keys = secret(&["tls.crt", "tls.key", "ca.crt"]);
         let tls = Endpoint::new("qemu+tls://kvm7/system", &keys, false).unwrap();
         assert!(tls.uri().contains("?pkipath=/") && !tls.uri().contains("no_verify"));
@@ -173,8 +174,15 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_and_the_field_named() {
         for text in [
-            "", "qemu", "qemu://", "qemu:///", "xen:///system", "qemu+tcp://kvm7/system",
-            "qemu+ssh:///system", "qemu://kvm7/system", "qemu:///system?no_verify=1",
+            "",
+            "qemu",
+            "qemu://",
+            "qemu:///",
+            "xen:///system",
+            "qemu+tcp://kvm7/system",
+            "qemu+ssh:///system",
+            "qemu://kvm7/system",
+            "qemu:///system?no_verify=1",
             "qemu+tls://me:hush@kvm7/system",
         ] {
             let error = Endpoint::new(text, &Credentials::default(), false).unwrap_err();

@@ -52,7 +52,7 @@ impl Fault {
     }
 
     /// The same fault, of another kind: what is not there can be wrong input.
-    pub(crate) fn as_invalid(self, field: &str, why: impl Into<String>) -> Self {
+    pub(crate) fn into_invalid(self, field: &str, why: impl Into<String>) -> Self {
         match self.missing {
             true => Error::invalid(field, why.into()).into(),
             false => self,
@@ -115,16 +115,37 @@ fn kind_of(error: &VirtError) -> ErrorKind {
         {
             ErrorKind::NotFound
         }
-        () if is(&[N::AuthFailed, N::AuthCancelled, N::AuthUnavailable, N::AccessDenied, N::OperationDenied]) => {
+        () if is(&[
+            N::AuthFailed,
+            N::AuthCancelled,
+            N::AuthUnavailable,
+            N::AccessDenied,
+            N::OperationDenied,
+        ]) =>
+        {
             ErrorKind::Denied
         }
-        () if is(&[N::NoSupport, N::ArgumentUnsupported, N::ConfigUnsupported, N::OperationUnsupported]) => {
+        () if is(&[
+            N::NoSupport,
+            N::ArgumentUnsupported,
+            N::ConfigUnsupported,
+            N::OperationUnsupported,
+        ]) =>
+        {
             ErrorKind::Unsupported
         }
         () if is(&[N::OperationInvalid, N::DomExist, N::ResourceBusy, N::StorageVolExist]) => {
             ErrorKind::Conflict
         }
-        () if is(&[N::InvalidArg, N::XmlError, N::XmlDetail, N::InvalidMac, N::ParseFailed, N::XmlInvalidSchema]) => {
+        () if is(&[
+            N::InvalidArg,
+            N::XmlError,
+            N::XmlDetail,
+            N::InvalidMac,
+            N::ParseFailed,
+            N::XmlInvalidSchema,
+        ]) =>
+        {
             ErrorKind::Invalid
         }
         () if is(&[N::OperationTimeout, N::AgentUnresponsive, N::AgentUnsynced]) => {

@@ -40,7 +40,10 @@ pub(crate) fn check(id: &MachineId, mark: &Mark, proof: &Proof) -> Done {
     }
     let why = match &mark.owner {
         Some((token, installation)) => {
-            format!("machine {id} carries the token {token} of {installation}, and not {}", proof.owner.token)
+            format!(
+                "machine {id} carries the token {token} of {installation}, and not {}",
+                proof.owner.token
+            )
         }
         None => format!("machine {id} carries no token, and is nobody's"),
     };

@@ -59,7 +59,8 @@ fn wait(domain: &Domain, pid: i64, within: Duration) -> Done<GuestOutput> {
             });
         }
         if Instant::now() >= end {
-            let why = format!("the command has not ended within {within:?}, and goes on in the guest");
+            let why =
+                format!("the command has not ended within {within:?}, and goes on in the guest");
             return Err(Error::indeterminate(why).into());
         }
         std::thread::sleep(pause);

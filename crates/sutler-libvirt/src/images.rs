@@ -161,9 +161,10 @@ async fn bring(
     let fetched = matches!(source, Source::Url(_)).then(|| file.clone());
     let format = request.image.format.clone();
     let (pool, name, told) = (pool.to_owned(), name.to_owned(), progress.clone());
-    let stored = host.0.link.long(move |connect| {
-        store(connect, &file, format.as_deref(), &pool, &name, &told)
-    });
+    let stored = host
+        .0
+        .link
+        .long(move |connect| store(connect, &file, format.as_deref(), &pool, &name, &told));
     let stored = stored.await;
     // What cannot be used is not kept for another try; what was stored need not be.
     let keep = matches!(&stored, Err(error) if error.kind() != ErrorKind::Failed);
@@ -189,7 +190,8 @@ fn store(
     name: &str,
     progress: &Progress,
 ) -> Done {
-    let unreadable = |error: std::io::Error| Error::failed(format!("the image cannot be read: {error}"));
+    let unreadable =
+        |error: std::io::Error| Error::failed(format!("the image cannot be read: {error}"));
     let mut file = File::open(path).map_err(unreadable)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let mut head = vec![0; qcow2::HEAD.min(usize::try_from(length).unwrap_or(qcow2::HEAD))];
@@ -201,7 +203,8 @@ fn store(
     let into = Pool::find(connect, pool, POOL)?;
     let free = into.pool.info()?.available;
     if free < length {
-        let why = format!("the image takes {} MiB, and pool {pool:?} has {}", length >> 20, free >> 20);
+        let why =
+            format!("the image takes {} MiB, and pool {pool:?} has {}", length >> 20, free >> 20);
         return Err(Error::new(ErrorKind::Exhausted, why).into());
     }
     into.remove(&names::image_whole(name))?;
@@ -263,8 +266,7 @@ fn remove_everywhere(connect: &Connect, name: &str) -> Done {
 /// A volume that is an overlay of the one at this path.
 fn built_upon(pools: &[Pool], path: &str) -> Done<Option<String>> {
     for pool in pools {
-        for volume in pool.pool.list_all_volumes(0)? {
-            let volume = storage::describe(&volume)?;
+        for volume in storage::describe_all(pool)? {
             if volume.backing.as_deref() == Some(path) {
                 return Ok(Some(volume.name));
             }
@@ -283,8 +285,7 @@ impl Libvirt {
             .look(move |connect| {
                 let pool = Pool::find(connect, &pool, "spec.options.pool")?;
                 let mut all = Vec::new();
-                for volume in pool.pool.list_all_volumes(0)? {
-                    let volume = storage::describe(&volume)?;
+                for volume in storage::describe_all(&pool)? {
                     let disk = ["qcow2", "raw"].contains(&volume.format.as_str());
                     if !disk || names::is_ours(&volume.name) || volume.name.ends_with(".iso") {
                         continue;

@@ -30,11 +30,7 @@ pub(crate) fn take(
     let mut path = into.path_of(&name);
     let mut bytes = disk.size_gib * GIB;
     if let Some((found, volume)) = locate(connect, &name)? {
-        if volume.bytes > bytes {
-            let why = format!("it has {} GiB, and a disk does not shrink", volume.gib());
-            let field = format!("spec.disks[{}].sizeGiB", disk.name);
-            return Err(Error::invalid(field, why).into());
-        }
+        // A disk does not shrink: what asks for less has more.
         bytes = bytes.max(volume.bytes);
         pool = found;
         path = volume.path;
@@ -85,10 +81,8 @@ impl Libvirt {
                 let holders = holders(connect)?;
                 let mut all = Vec::new();
                 for pool in Pool::all(connect)? {
-                    for name in pool.pool.list_volumes()? {
-                        let Some(key) = names::key_of(&name) else { continue };
-                        let Some(volume) = pool.volume(&name)? else { continue };
-                        let volume = storage::describe(&volume)?;
+                    for volume in storage::describe_all(&pool)? {
+                        let Some(key) = names::key_of(&volume.name) else { continue };
                         all.push(KeptDisk {
                             key,
                             size_gib: volume.gib(),

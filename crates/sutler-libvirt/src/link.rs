@@ -25,12 +25,16 @@ use crate::{
 
 /// Calls of one connection that may block at the same time; a host lets one connection have five.
 const SLOTS: usize = 5;
+/// How long a call may wait for its slot.
+const TURN: Duration = Duration::from_secs(60);
 /// Long calls that have a connection of their own.
 const LONG_SLOTS: usize = 3;
 /// How long opening a connection may take.
 const OPENING: Duration = Duration::from_secs(20);
 /// How long a look may take.
 const LOOK: Duration = Duration::from_secs(20);
+/// How long a look at everything may take.
+const SURVEY: Duration = Duration::from_secs(100);
 /// How long a change may take.
 const CHANGE: Duration = Duration::from_secs(60);
 /// Seconds between two questions whether the other end is there, and how many may go unanswered.
@@ -42,11 +46,33 @@ pub(crate) struct Link(Arc<Inner>);
 
 struct Inner {
     endpoint: Endpoint,
-    slots: Arc<Semaphore>,
+    /// For looks, and for what the host tells.
+    looks: Line,
+    /// For changes, which may take long: looks do not wait behind them.
+    changes: Line,
     long: Arc<Semaphore>,
+    signals: mpsc::UnboundedSender<Signal>,
+}
+
+/// A connection that is opened when it is needed.
+struct Line {
+    slots: Arc<Semaphore>,
     current: Mutex<Option<Arc<Session>>>,
     opening: tokio::sync::Mutex<()>,
-    signals: mpsc::UnboundedSender<Signal>,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(SLOTS)),
+            current: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Session>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One connection with what it tells.
@@ -82,10 +108,9 @@ impl Link {
         let (signals, told) = mpsc::unbounded_channel();
         let inner = Inner {
             endpoint,
-            slots: Arc::new(Semaphore::new(SLOTS)),
+            looks: Line::new(),
+            changes: Line::new(),
             long: Arc::new(Semaphore::new(LONG_SLOTS)),
-            current: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
             signals,
         };
         (Self(Arc::new(inner)), told)
@@ -97,6 +122,14 @@ impl Link {
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
         self.run(Kind::Look, LOOK, job).await
+    }
+
+    /// Runs a job that looks at everything.
+    pub(crate) async fn survey<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run(Kind::Look, SURVEY, job).await
     }
 
     /// Runs a job that changes something. Without an answer its outcome is not known.
@@ -116,7 +149,7 @@ impl Link {
         let permit = self.0.long.clone().acquire_owned().await.map_err(closed)?;
         // A driver within this process has its state in the one connection that is open.
         let shared = match self.0.endpoint.is_within() {
-            true => Some(self.session().await?),
+            true => Some(self.session(Kind::Look).await?),
             false => None,
         };
         let endpoint = self.0.endpoint.clone();
@@ -140,12 +173,15 @@ impl Link {
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
         let hung = || {
-            let why = format!("{} does not answer: all {SLOTS} calls at once are under way", self.0.endpoint);
+            let why = format!(
+                "{} does not answer: all {SLOTS} calls at once are under way",
+                self.0.endpoint
+            );
             Error::unavailable(why)
         };
-        let slot = timeout(within, self.0.slots.clone().acquire_owned());
+        let slot = timeout(TURN, self.line(kind).slots.clone().acquire_owned());
         let slot = slot.await.map_err(|_| hung())?.map_err(closed)?;
-        let session = self.session().await?;
+        let session = self.session(kind).await?;
         let used = session.clone();
         let work = tokio::task::spawn_blocking(move || {
             let _slot = slot;
@@ -157,7 +193,7 @@ impl Link {
                 return Err(Error::internal(format!("a job on libvirt failed: {panic}")));
             }
             Err(_) => {
-                self.forget(&session);
+                self.forget(kind, &session);
                 let why = format!("{} has not answered within {within:?}", self.0.endpoint);
                 return Err(kind.unanswered(why));
             }
@@ -166,29 +202,42 @@ impl Link {
             if !fault.connection {
                 return fault.error;
             }
-            self.forget(&session);
+            self.forget(kind, &session);
             kind.unanswered(format!("{}: {}", self.0.endpoint, fault.error.message()))
         })
     }
 
+    fn line(&self, kind: Kind) -> &Line {
+        match kind {
+            Kind::Look => &self.0.looks,
+            Kind::Change => &self.0.changes,
+        }
+    }
+
     /// The connection, opened where there is none.
-    async fn session(&self) -> Result<Arc<Session>> {
-        if let Some(session) = self.current() {
+    async fn session(&self, kind: Kind) -> Result<Arc<Session>> {
+        let line = self.line(kind);
+        let current = || line.lock().clone();
+        if let Some(session) = current() {
             return Ok(session);
         }
-        let _one = self.0.opening.lock().await;
-        if let Some(session) = self.current() {
+        let _one = line.opening.lock().await;
+        if let Some(session) = current() {
             return Ok(session);
         }
         let (endpoint, signals) = (self.0.endpoint.clone(), self.0.signals.clone());
         let opening = tokio::task::spawn_blocking(move || -> Done<Session> {
             let connect = open(&endpoint)?;
-            let listening = match Listening::begin(&connect, &signals) {
-                Ok(listening) => Some(listening),
-                Err(error) => {
-                    tracing::warn!(%endpoint, "the host tells of no changes: {}", error.message());
-                    None
-                }
+            let listening = match kind {
+                Kind::Change => None,
+                Kind::Look => match Listening::begin(&connect, &signals) {
+                    Ok(listening) => Some(listening),
+                    Err(error) => {
+                        let why = error.message();
+                        tracing::warn!(%endpoint, "the host tells of no changes: {why}");
+                        None
+                    }
+                },
             };
             Ok(Session { connect, listening })
         });
@@ -202,35 +251,29 @@ impl Link {
         };
         tracing::info!(endpoint = %self.0.endpoint, "connected");
         let session = Arc::new(opened);
-        *self.lock() = Some(session.clone());
+        *line.lock() = Some(session.clone());
         Ok(session)
     }
 
-    fn current(&self) -> Option<Arc<Session>> {
-        self.lock().clone()
-    }
-
     /// Takes a connection that is of no use any more out of the way.
-    fn forget(&self, session: &Arc<Session>) {
-        let mut current = self.lock();
+    fn forget(&self, kind: Kind, session: &Arc<Session>) {
+        let mut current = self.line(kind).lock();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
             *current = None;
-            drop(self.0.signals.send(Signal::Closed));
+            if session.listening.is_some() {
+                drop(self.0.signals.send(Signal::Closed));
+            }
         }
     }
 
     /// Takes the connection out of the way after it has said that it ended.
     pub(crate) fn ended(&self) {
-        self.lock().take();
+        self.0.looks.lock().take();
     }
 
     /// The host's address, without what is secret.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.0.endpoint
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Session>>> {
-        self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

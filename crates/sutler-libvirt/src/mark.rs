@@ -95,9 +95,11 @@ impl Mark {
                     .with("name", &disk.name)
                     .with_some("key", disk.kept.as_ref())
             }))
-            .children(self.nics.iter().map(|(mac, name)| {
-                element("nic").with("mac", mac).with("name", name)
-            }))
+            .children(
+                self.nics
+                    .iter()
+                    .map(|(mac, name)| element("nic").with("mac", mac).with("name", name)),
+            )
             .children(self.tags.iter().map(|tag| element("tag").text(tag)))
     }
 

@@ -53,7 +53,8 @@ pub(crate) fn fits(request: &CreateRequest, limits: &Limits) -> Result<()> {
         return Err(Error::invalid("spec.resources.cpu", why));
     }
     if class.memory_mib > limits.memory_mib {
-        let why = format!("{} MiB are more than the host's {}", class.memory_mib, limits.memory_mib);
+        let why =
+            format!("{} MiB are more than the host's {}", class.memory_mib, limits.memory_mib);
         return Err(Error::invalid("spec.resources.memoryMiB", why));
     }
     Ok(())

@@ -104,7 +104,8 @@ impl Provider for Libvirt {
         proof: &Proof,
         snapshot: &SnapshotId,
     ) -> Result<Started> {
-        let (host, id, proof, snapshot) = (self.clone(), id.clone(), proof.clone(), snapshot.clone());
+        let (host, id, proof, snapshot) =
+            (self.clone(), id.clone(), proof.clone(), snapshot.clone());
         self.carry(async move { snapshots::delete(&host, &id, &proof, &snapshot).await }).await
     }
 
@@ -114,7 +115,8 @@ impl Provider for Libvirt {
         proof: &Proof,
         snapshot: &SnapshotId,
     ) -> Result<Started> {
-        let (host, id, proof, snapshot) = (self.clone(), id.clone(), proof.clone(), snapshot.clone());
+        let (host, id, proof, snapshot) =
+            (self.clone(), id.clone(), proof.clone(), snapshot.clone());
         self.carry(async move { snapshots::revert(&host, &id, &proof, &snapshot).await }).await
     }
 

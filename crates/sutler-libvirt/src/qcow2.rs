@@ -33,8 +33,12 @@ pub(crate) fn read(head: &[u8], wanted: Option<&str>) -> Result<Kind> {
     if wanted == Some("raw") {
         return Err(broken("it is said to be raw, and is qcow2"));
     }
-    let four = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
-    let eight = |at: usize| head.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
+    let four = |at: usize| {
+        head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
+    };
+    let eight = |at: usize| {
+        head.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes)
+    };
     let cut = || broken("it ends within its header");
     let version = four(4).ok_or_else(cut)?;
     if !(2..=3).contains(&version) {

@@ -39,7 +39,9 @@ pub(crate) fn start_loop() -> Result<(), String> {
             // Errors come back as values: nothing has to be printed on top.
             virt::error::clear_error_callback();
             // SAFETY: called once, before any connection is opened.
-            if unsafe { sys::virInitialize() } < 0 || unsafe { sys::virEventRegisterDefaultImpl() } < 0 {
+            if unsafe { sys::virInitialize() } < 0
+                || unsafe { sys::virEventRegisterDefaultImpl() } < 0
+            {
                 return Err(Error::last_error().message().to_owned());
             }
             let run = || loop {

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sutler_provider::{
-    Class, DiskInfo, Error, ErrorKind, ReconfigureRequest, Result, Started,
-};
+use sutler_provider::{Class, DiskInfo, Error, ErrorKind, ReconfigureRequest, Result, Started};
 use uuid::Uuid;
 use virt::{connect::Connect, domain::Domain};
 

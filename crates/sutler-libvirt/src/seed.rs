@@ -22,10 +22,7 @@ const LABEL: &str = "cidata";
 pub(crate) fn volume(machine: Uuid, request: &CreateRequest, macs: &[String]) -> Result<Vec<u8>> {
     // Nobody gets in by a default: without user data there is neither a key nor a password.
     let user_data = request.user_data.clone().unwrap_or_else(|| b"#cloud-config\n{}\n".to_vec());
-    let mut files = vec![
-        ("user-data", user_data),
-        ("meta-data", meta_data(machine, request)?),
-    ];
+    let mut files = vec![("user-data", user_data), ("meta-data", meta_data(machine, request)?)];
     if !request.nics.is_empty() {
         files.push(("network-config", pretty(&network_config(&request.nics, macs))));
     }
@@ -49,7 +46,8 @@ fn meta_data(machine: Uuid, request: &CreateRequest) -> Result<Vec<u8>> {
     let field = "spec.metaData";
     let text = std::str::from_utf8(given)
         .map_err(|_| Error::invalid(field, "metadata is text: JSON or YAML"))?;
-    let has = |key: &str| text.lines().any(|line| line.trim_start().starts_with(&format!("{key}:")));
+    let has =
+        |key: &str| text.lines().any(|line| line.trim_start().starts_with(&format!("{key}:")));
     let mut all = String::new();
     for (key, value) in ours.into_iter().filter(|(key, _)| !has(key)) {
         all.push_str(&format!("{key}: {}\n", Value::String(value)));
@@ -170,7 +168,10 @@ mod tests {
         let nil = Uuid::nil().to_string();
         assert!(of(None).contains(&nil) && of(None).contains("\"local-hostname\": \"web\""));
         assert!(of(Some("{\"a\": 1}")).contains(&nil));
-        assert_eq!(of(Some("a: 1\n")), format!("instance-id: \"{nil}\"\nlocal-hostname: \"web\"\na: 1\n"));
+        assert_eq!(
+            of(Some("a: 1\n")),
+            format!("instance-id: \"{nil}\"\nlocal-hostname: \"web\"\na: 1\n")
+        );
         assert!(!of(Some("instance-id: mine\n")).contains(&nil));
     }
 

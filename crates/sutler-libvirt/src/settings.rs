@@ -69,7 +69,8 @@ mod tests {
     fn options_are_read_or_refused_by_name() {
         let read = |options: Value| Settings::from_options(options.as_object().unwrap());
         assert_eq!(read(json!({})).unwrap(), Settings::default());
-        let read_all = read(json!({"pool": "fast", "network": "lan", "accelerator": "tcg"})).unwrap();
+        let read_all =
+            read(json!({"pool": "fast", "network": "lan", "accelerator": "tcg"})).unwrap();
         assert_eq!((read_all.pool.as_str(), read_all.accelerator), ("fast", Accelerator::Tcg));
         assert!(read(json!({"pol": "x"})).unwrap_err().message().contains("pol"));
         assert_eq!(read(json!({"pool": ""})).unwrap_err().field(), Some("spec.options.pool"));

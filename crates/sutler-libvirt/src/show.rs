@@ -122,7 +122,7 @@ impl Libvirt {
         let machines = self
             .0
             .link
-            .look(move |connect| {
+            .survey(move |connect| {
                 let found = find::all(connect)?;
                 let networks: BTreeSet<String> =
                     found.iter().flat_map(|(_, seen)| seen.networks()).collect();

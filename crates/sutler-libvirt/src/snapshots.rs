@@ -25,7 +25,8 @@ use crate::{
 /// Takes a snapshot; a second one of this name is the first.
 pub(crate) async fn take(host: &Libvirt, request: SnapshotRequest) -> Result<Snapshotted> {
     if request.name.is_empty() || request.name.contains('/') || request.name.starts_with('.') {
-        let why = format!("{:?} is no name: it has no / and does not begin with a dot", request.name);
+        let why =
+            format!("{:?} is no name: it has no / and does not begin with a dot", request.name);
         return Err(Error::invalid("name", why));
     }
     let id = SnapshotId(request.name.clone());
@@ -40,21 +41,24 @@ pub(crate) async fn take(host: &Libvirt, request: SnapshotRequest) -> Result<Sna
         return Ok(Snapshotted { id: Some(id), task: None });
     }
     let (taker, told) = (host.clone(), id.0.clone());
-    let task = host.0.tasks.begin(&format!("snapshot/{uuid}/{}", id.0), move |progress| async move {
-        let _turn = taker.0.locks.take(uuid).await;
-        progress.say(None, "saving");
-        taker.0.link.long(move |connect| save(connect, &request)).await?;
-        Ok(Some(told))
-    });
+    let task =
+        host.0.tasks.begin(&format!("snapshot/{uuid}/{}", id.0), move |progress| async move {
+            let _turn = taker.0.locks.take(uuid).await;
+            progress.say(None, "saving");
+            taker.0.link.long(move |connect| save(connect, &request)).await?;
+            Ok(Some(told))
+        });
     Ok(Snapshotted { id: Some(id), task: Some(task) })
 }
 
 /// Only qcow2 keeps snapshots inside.
 fn whole(seen: &Seen) -> Done {
-    let other = seen.disks.iter().find(|disk| disk.format.as_deref().is_some_and(|format| format == "raw"));
+    let other =
+        seen.disks.iter().find(|disk| disk.format.as_deref().is_some_and(|format| format == "raw"));
     match other {
         Some(disk) => {
-            let why = format!("disk {} is raw, and only qcow2 holds snapshots", seen.disk_name(disk));
+            let why =
+                format!("disk {} is raw, and only qcow2 holds snapshots", seen.disk_name(disk));
             Err(Error::unsupported(why).into())
         }
         None => Ok(()),
@@ -153,9 +157,9 @@ fn go_back(connect: &Connect, id: &MachineId, proof: &Proof, name: &str) -> Done
                 | virt_sys::VIR_DOMAIN_SNAPSHOT_REVERT_FORCE;
             let paused = match snapshot.revert(flags).map_err(Fault::from) {
                 // A snapshot of a machine that was off has nothing to pause.
-                Err(fault) if !fault.connection => snapshot
-                    .revert(virt_sys::VIR_DOMAIN_SNAPSHOT_REVERT_FORCE)
-                    .map_err(Fault::from),
+                Err(fault) if !fault.connection => {
+                    snapshot.revert(virt_sys::VIR_DOMAIN_SNAPSHOT_REVERT_FORCE).map_err(Fault::from)
+                }
                 done => done,
             };
             paused?;
@@ -168,6 +172,7 @@ fn go_back(connect: &Connect, id: &MachineId, proof: &Proof, name: &str) -> Done
     // What is noted went back too. Whose the machine is did not.
     let uuid = Uuid::parse_str(&before.uuid).unwrap_or_default();
     let (domain, after) = find::by_uuid(connect, uuid)?.ok_or_else(|| remove::gone(uuid))?;
-    let mark = Mark { owner: before.mark.owner, making: None, tags: before.mark.tags, ..after.mark };
+    let mark =
+        Mark { owner: before.mark.owner, making: None, tags: before.mark.tags, ..after.mark };
     find::note(&domain, &mark)
 }

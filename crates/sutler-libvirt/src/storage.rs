@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use roxmltree::Document;
 use sutler_provider::{Error, ErrorKind};
-use virt::{
-    connect::Connect, storage_pool::StoragePool, storage_vol::StorageVol, stream::Stream,
-};
+use virt::{connect::Connect, storage_pool::StoragePool, storage_vol::StorageVol, stream::Stream};
 
 use crate::{
     fault::{Done, Fault, if_there, unless},
@@ -20,6 +18,8 @@ const FOLDERS: [&str; 3] = ["dir", "fs", "netfs"];
 const CHUNK: usize = 256 * 1024;
 /// How long a pool may be busy before it is refreshed.
 const REFRESH: Duration = Duration::from_secs(30);
+/// How long a pool may take to notice a volume that was made in it.
+const NOTICED: Duration = Duration::from_secs(5);
 
 /// A pool that volumes can be made in.
 pub(crate) struct Pool {
@@ -33,7 +33,7 @@ impl Pool {
     /// Finds a pool, which has to run and to be a folder.
     pub(crate) fn find(connect: &Connect, name: &str, field: &str) -> Done<Self> {
         let pool = connect.lookup_storage_pool_by_name(name).map_err(|error| {
-            Fault::from(error).as_invalid(field, format!("there is no storage pool {name:?}"))
+            Fault::from(error).into_invalid(field, format!("there is no storage pool {name:?}"))
         })?;
         if !pool.is_active()? {
             let why = format!("storage pool {name:?} is not started");
@@ -44,12 +44,16 @@ impl Pool {
 
     fn read(name: String, pool: StoragePool) -> Done<Self> {
         let xml = pool.xml_desc(0)?;
-        let document = Document::parse(&xml)
-            .map_err(|error| Error::unavailable(format!("libvirt's XML cannot be read: {error}")))?;
+        let document = Document::parse(&xml).map_err(|error| {
+            Error::unavailable(format!("libvirt's XML cannot be read: {error}"))
+        })?;
         let root = document.root_element();
         let kind = root.attribute("type").unwrap_or_default();
         if !FOLDERS.contains(&kind) {
-            let why = format!("storage pool {name:?} is of type {kind}, and only {} are served", FOLDERS.join(", "));
+            let why = format!(
+                "storage pool {name:?} is of type {kind}, and only {} are served",
+                FOLDERS.join(", ")
+            );
             return Err(Error::unsupported(why).into());
         }
         let target = root.children().find(|node| node.has_tag_name("target"));
@@ -112,6 +116,17 @@ pub(crate) fn describe(volume: &StorageVol) -> Done<Volume> {
     Ok(Volume::read(&volume.xml_desc(0)?)?)
 }
 
+/// What the volumes of a pool are like. Those that go while they are looked at are gone.
+pub(crate) fn describe_all(pool: &Pool) -> Done<Vec<Volume>> {
+    let mut all = Vec::new();
+    for volume in pool.pool.list_all_volumes(0)? {
+        if let Some(xml) = if_there(volume.xml_desc(0))? {
+            all.push(Volume::read(&xml)?);
+        }
+    }
+    Ok(all)
+}
+
 /// The volume at this path, in whatever pool.
 pub(crate) fn at_path(connect: &Connect, path: &str) -> Done<Option<StorageVol>> {
     if_there(connect.lookup_storage_vol_by_path(path))
@@ -136,7 +151,9 @@ pub(crate) fn refresh(connect: &Connect, path: &str) -> Done {
     loop {
         match pool.pool.refresh(0).map_err(Fault::from) {
             // A pool is not refreshed while a volume is being made in it.
-            Err(fault) if fault.error.message().contains("asynchronous jobs") && Instant::now() < end => {
+            Err(fault)
+                if fault.error.message().contains("asynchronous jobs") && Instant::now() < end =>
+            {
                 std::thread::sleep(Duration::from_millis(100));
             }
             done => return done,
@@ -156,6 +173,22 @@ pub(crate) fn remove_all(connect: &Connect, prefix: &str) -> Done {
     Ok(())
 }
 
+/// Begins to fill a volume that was just made. A pool that looks at its folder at the same moment may
+/// not know the volume for an instant.
+fn begin_upload(connect: &Connect, volume: &StorageVol, length: u64) -> Done<Stream> {
+    let end = Instant::now() + NOTICED;
+    loop {
+        let stream = Stream::new(connect, 0)?;
+        match volume.upload(&stream, 0, length, 0).map_err(Fault::from) {
+            Ok(()) => return Ok(stream),
+            Err(fault) if fault.error.kind() == ErrorKind::NotFound && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
 /// Fills a volume.
 pub(crate) fn upload(
     connect: &Connect,
@@ -164,8 +197,7 @@ pub(crate) fn upload(
     mut read: impl FnMut(&mut [u8]) -> std::io::Result<usize>,
     mut sent: impl FnMut(u64),
 ) -> Done {
-    let stream = Stream::new(connect, 0)?;
-    volume.upload(&stream, 0, length, 0)?;
+    let stream = begin_upload(connect, volume, length)?;
     let mut buffer = vec![0; CHUNK];
     let mut done = 0;
     loop {
@@ -173,7 +205,9 @@ pub(crate) fn upload(
             Ok(count) => count,
             Err(error) => {
                 drop(stream.abort());
-                return Err(Error::failed(format!("what is uploaded cannot be read: {error}")).into());
+                return Err(
+                    Error::failed(format!("what is uploaded cannot be read: {error}")).into()
+                );
             }
         };
         if count == 0 {

@@ -70,7 +70,8 @@ impl Tasks {
     {
         let (number, entry) = {
             let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(entry) = known.at_work.get(what).and_then(|number| known.states.get(number)) {
+            if let Some(entry) = known.at_work.get(what).and_then(|number| known.states.get(number))
+            {
                 return entry.id.clone();
             }
             let number = self.0.next.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +96,9 @@ impl Tasks {
                     tracing::warn!(task = %entry.id, "{}: {error}", error.kind());
                     TaskState::Failed(error)
                 }
-                Err(panic) => TaskState::Failed(Error::internal(format!("the work failed: {panic}"))),
+                Err(panic) => {
+                    TaskState::Failed(Error::internal(format!("the work failed: {panic}")))
+                }
             };
             *entry.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
             let mut known = tasks.0.known.lock().unwrap_or_else(PoisonError::into_inner);

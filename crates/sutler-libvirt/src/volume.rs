@@ -51,8 +51,9 @@ pub(crate) struct Volume {
 impl Volume {
     /// Reads what `virStorageVolGetXMLDesc` tells.
     pub(crate) fn read(xml: &str) -> Result<Self, Error> {
-        let document = Document::parse(xml)
-            .map_err(|error| Error::unavailable(format!("libvirt's XML cannot be read: {error}")))?;
+        let document = Document::parse(xml).map_err(|error| {
+            Error::unavailable(format!("libvirt's XML cannot be read: {error}"))
+        })?;
         let volume = document.root_element();
         let target = child(volume, "target");
         let format = target.and_then(|target| child(target, "format")?.attribute("type"));

@@ -4,11 +4,7 @@
 //! sent to all who listen. Addresses come without an event: a machine that runs and has none yet is looked
 //! at again, less and less often.
 
-use std::{
-    collections::HashMap,
-    sync::Weak,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Weak, time::Duration};
 
 use futures::{
     StreamExt as _,

@@ -77,6 +77,12 @@ async fn somebody_elses_name_is_taken(context: &Context) -> Check {
         .map(drop)
 }
 
+/// Disks without the bytes that they take: a guest goes on writing.
+fn disks(machine: &Machine) -> Option<Vec<DiskInfo>> {
+    let still = |disk: &DiskInfo| DiskInfo { actual_bytes: None, ..disk.clone() };
+    machine.disks.as_ref().map(|disks| disks.iter().map(still).collect())
+}
+
 async fn the_source_stays_as_it_is(context: &Context) -> Check {
     let made = context.make().await?;
     let before = context.shown(&made.id).await?;
@@ -85,7 +91,7 @@ async fn the_source_stays_as_it_is(context: &Context) -> Check {
     let same = (before.token == after.token)
         && (before.name == after.name)
         && (before.power == after.power)
-        && (before.disks == after.disks);
+        && (disks(&before) == disks(&after));
     ensure!(same, "the source was {before:?} and is {after:?}");
     Ok(())
 }

@@ -67,8 +67,9 @@ impl Card {
 impl Seen {
     /// Reads what `virDomainGetXMLDesc` tells.
     pub(crate) fn read(xml: &str) -> Result<Self, Error> {
-        let document = Document::parse(xml)
-            .map_err(|error| Error::unavailable(format!("libvirt's XML cannot be read: {error}")))?;
+        let document = Document::parse(xml).map_err(|error| {
+            Error::unavailable(format!("libvirt's XML cannot be read: {error}"))
+        })?;
         let domain = document.root_element();
         let mark = child(domain, "metadata")
             .and_then(|metadata| {

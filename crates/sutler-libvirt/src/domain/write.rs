@@ -150,9 +150,13 @@ impl Domain {
         if let Firmware::Uefi { secure } = self.firmware {
             os = os.with("firmware", "efi").child(
                 element("firmware")
-                    .child(element("feature").with("enabled", yes(secure)).with("name", "secure-boot"))
                     .child(
-                        element("feature").with("enabled", yes(secure)).with("name", "enrolled-keys"),
+                        element("feature").with("enabled", yes(secure)).with("name", "secure-boot"),
+                    )
+                    .child(
+                        element("feature")
+                            .with("enabled", yes(secure))
+                            .with("name", "enrolled-keys"),
                     ),
             );
         }
@@ -170,9 +174,7 @@ impl Domain {
         let features = element("features").child(element("acpi")).child(element("apic"));
         match self.firmware {
             // What checks signatures must be out of the guest's reach.
-            Firmware::Uefi { secure: true } => {
-                features.child(element("smm").with("state", "on"))
-            }
+            Firmware::Uefi { secure: true } => features.child(element("smm").with("state", "on")),
             Firmware::Uefi { secure: false } | Firmware::Bios => features,
         }
     }
@@ -209,8 +211,7 @@ impl Domain {
             element("controller").with("type", "scsi").with("index", 0).with("model", "virtio-scsi")
         });
         let port = element("target").with("port", 0);
-        let agent =
-            element("target").with("type", "virtio").with("name", "org.qemu.guest_agent.0");
+        let agent = element("target").with("type", "virtio").with("name", "org.qemu.guest_agent.0");
         let random = element("backend").with("model", "random").text("/dev/urandom");
         devices
             .children(scsi)
@@ -233,9 +234,8 @@ impl Domain {
 impl DiskDef {
     /// As it stands in a domain, or is plugged into one that runs.
     pub(crate) fn write(&self) -> Element {
-        let limits = self.iops.map(|iops| {
-            element("iotune").child(element("total_iops_sec").text(iops))
-        });
+        let limits =
+            self.iops.map(|iops| element("iotune").child(element("total_iops_sec").text(iops)));
         element("disk")
             .with("type", "file")
             .with("device", "disk")

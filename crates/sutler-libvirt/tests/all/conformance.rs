@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use sutler_conformance::{Options, Report, run};
 use sutler_provider::Provider;
-use sutler_rpc::{ClientSecurity, Listener, Remote, RemoteOptions, Server, ServerOptions, ServerSecurity};
+use sutler_rpc::{
+    ClientSecurity, Listener, Remote, RemoteOptions, Server, ServerOptions, ServerSecurity,
+};
 
 use crate::lab::{self, Lab};
 
@@ -38,11 +40,7 @@ async fn over_the_wire(provider: Arc<dyn Provider>) -> (tempfile::TempDir, Arc<d
     let address = format!("unix:{}", folder.path().join("socket").display());
     let listener = Listener::bind(&address).await.unwrap();
     let server = Server::new(provider, ServerOptions::default());
-    tokio::spawn(server.serve(
-        listener,
-        ServerSecurity::Plaintext,
-        std::future::pending(),
-    ));
+    tokio::spawn(server.serve(listener, ServerSecurity::Plaintext, std::future::pending()));
     let options = RemoteOptions::new(ClientSecurity::Plaintext);
     (folder, Arc::new(Remote::new(address.parse().unwrap(), options).unwrap()))
 }
@@ -59,6 +57,7 @@ async fn real_guests() {
     let Some(lab) = Lab::open().await else { return };
     let options = Options {
         template: Some(lab.template.clone()),
+        linked: true,
         image: lab.image(),
         poll: Duration::from_millis(100),
         patience: Duration::from_secs(120),

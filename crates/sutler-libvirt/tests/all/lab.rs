@@ -83,7 +83,7 @@ impl Lab {
             match self.provider.task(task).await.unwrap() {
                 TaskState::Running { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
                 TaskState::Done { .. } => return,
-                other => panic!("{task}: {other:?}"),
+                other => unreachable!("{task}: {other:?}"),
             }
         }
     }
@@ -92,8 +92,11 @@ impl Lab {
     pub(crate) async fn assert_nothing_left(&self, word: &str) {
         let left = || async {
             let machines = self.provider.list().await.unwrap().machines;
-            let named: Vec<_> =
-                machines.iter().map(|m| m.name.clone()).filter(|name| name.contains(word)).collect();
+            let named: Vec<_> = machines
+                .iter()
+                .map(|m| m.name.clone())
+                .filter(|name| name.contains(word))
+                .collect();
             let connect = Connect::open(Some("qemu:///system")).unwrap();
             let pool = connect.lookup_storage_pool_by_name(&self.pool).unwrap();
             pool.refresh(0).unwrap();
@@ -103,7 +106,8 @@ impl Lab {
                 uuid.is_some_and(|uuid| machines.iter().all(|m| m.id.0 != uuid.to_string()))
             };
             let volumes = pool.list_volumes().unwrap().into_iter();
-            let volumes: Vec<String> = volumes.filter(|name| is_machines(name) || name.contains(word)).collect();
+            let volumes: Vec<String> =
+                volumes.filter(|name| is_machines(name) || name.contains(word)).collect();
             (named, volumes)
         };
         let end = Instant::now() + Duration::from_secs(60);
