@@ -50,6 +50,9 @@ pub struct ServeArgs {
     /// Serve provider.v1 alone
     #[arg(long)]
     pub without_extensions: bool,
+    /// End when standard input does: with the program that holds it open
+    #[arg(long)]
+    pub with_parent: bool,
     /// How many seconds calls under way may take at the end
     #[arg(long, value_name = "SECONDS", default_value_t = 25)]
     pub drain: u64,

@@ -29,9 +29,11 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Reads the environment of this process and the usual mounts.
+    /// Reads the environment of this process and the usual mounts, or the folder that
+    /// `SUTLER_CREDENTIALS` names.
     pub fn read() -> io::Result<Self> {
-        Self::from_parts(std::env::vars(), Path::new(CREDENTIALS))
+        let folder = std::env::var_os("SUTLER_CREDENTIALS").unwrap_or_else(|| CREDENTIALS.into());
+        Self::from_parts(std::env::vars(), Path::new(&folder))
     }
 
     /// Reads these variables, and credentials from this folder, if it is there.

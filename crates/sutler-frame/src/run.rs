@@ -77,6 +77,28 @@ where
     run(name, args, provider).await.map_err(E::from)
 }
 
+/// Ends when standard input does, if that is asked for. A thread of its own reads it: nothing waits for
+/// that thread at the end.
+fn orphaned(asked: bool) -> Result<impl Future<Output = ()>, FrameError> {
+    let (ended, end) = tokio::sync::oneshot::channel::<()>();
+    let read = move || {
+        let mut input = io::stdin().lock();
+        // What is said there does not matter.
+        drop(io::copy(&mut input, &mut io::sink()));
+        drop(ended);
+    };
+    if asked {
+        let thread = std::thread::Builder::new().name("parent".to_owned());
+        thread.spawn(read).map_err(FrameError::Signals)?;
+    }
+    Ok(async move {
+        match asked {
+            true => drop(end.await),
+            false => std::future::pending().await,
+        }
+    })
+}
+
 async fn run(name: &str, args: &ServeArgs, provider: Arc<dyn Provider>) -> Result<(), FrameError> {
     let address = args.address();
     let failed = |source| FrameError::Listen { address: address.clone(), source };
@@ -106,10 +128,12 @@ async fn run(name: &str, args: &ServeArgs, provider: Arc<dyn Provider>) -> Resul
     };
     let mut term = signal(SignalKind::terminate()).map_err(FrameError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(FrameError::Signals)?;
+    let orphaned = orphaned(args.with_parent)?;
     let stop = async {
         tokio::select! {
             _ = term.recv() => {}
             _ = interrupt.recv() => {}
+            () = orphaned => {}
         }
         ready.store(false, Ordering::Relaxed);
         tracing::info!("calls under way may end");

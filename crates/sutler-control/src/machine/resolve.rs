@@ -272,10 +272,13 @@ fn plug(
     let text = |names: &[&str]| {
         names.iter().find_map(|name| own.get(*name)).and_then(Value::as_str).map(str::to_owned)
     };
+    // libvirt's bridges have settings beside their name.
+    let bridge = text(&["bridge"])
+        .or_else(|| own.get("bridge")?.get("name")?.as_str().map(str::to_owned));
     nic.network = text(&["portgroup", "networkName", "network", "name"])
-        .or_else(|| text(&["bridge"]))
+        .or_else(|| bridge.clone())
         .or_else(|| nic.network.take());
-    nic.bridge = text(&["bridge"]);
+    nic.bridge = bridge;
     nic.model = text(&["model", "adapterType"]);
     nic.vlan = own
         .get("vlanTag")

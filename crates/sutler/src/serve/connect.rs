@@ -1,5 +1,6 @@
 //! Providers: in this process, or dialled.
 
+pub(super) mod children;
 mod remote;
 
 use std::{
@@ -9,13 +10,16 @@ use std::{
 };
 
 use async_trait::async_trait;
+use children::Children;
 use remote::Remotes;
 use sutler_control::fleet::{Connector, Key, Target};
 use sutler_provider::{Clock, Error, Provider, Result};
 use sutler_sim::{Settings, Sim};
 
 /// Types of Providers that this build can connect to.
-const TYPES: [&str; 1] = ["sim"];
+const TYPES: [&str; 2] = ["sim", "libvirt"];
+/// The program that serves libvirt.
+pub(super) const LIBVIRT: &str = "sutler-libvirt";
 
 /// Makes providers. A simulated hypervisor lives as long as the process: two Providers that name the
 /// same one share it, and a folder cannot be opened twice.
@@ -25,12 +29,13 @@ pub(super) struct Platforms {
     folder: Option<PathBuf>,
     sims: Mutex<BTreeMap<String, Sim>>,
     remotes: Remotes,
+    children: Children,
 }
 
 impl Platforms {
     /// Keeps simulated hypervisors in `folder`, or in memory where there is none.
     pub(super) fn new(clock: Arc<dyn Clock>, folder: Option<PathBuf>) -> Self {
-        Self { clock, folder, sims: Mutex::default(), remotes: Remotes::default() }
+        Self { clock, folder, sims: Mutex::default(), remotes: Remotes::default(), children: Children::default() }
     }
 
     fn sim(&self, target: &Target) -> Result<Sim> {
@@ -57,6 +62,7 @@ impl Connector for Platforms {
         }
         match target.type_.as_str() {
             "sim" => Ok(Arc::new(self.sim(target)?)),
+            "libvirt" => self.children.connect(target, LIBVIRT),
             other => Err(Error::unsupported(format!(
                 "spec.type: no provider of type {other} is in this build, which has: {}; others are \
                  reached with spec.runtime.mode: Remote",
@@ -67,6 +73,7 @@ impl Connector for Platforms {
 
     fn release(&self, key: &Key) {
         self.remotes.release(key);
+        self.children.release(key);
     }
 }
 
@@ -135,7 +142,7 @@ mod tests {
         let platforms = Platforms::new(Arc::new(SystemClock), None);
         let error = refused(&platforms, &target("vsphere", "https://vc", json!({}))).await;
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.message().contains("vsphere") && error.message().contains("has: sim"));
+        assert!(error.message().contains("vsphere") && error.message().contains("has: sim, libvirt"));
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ pub(super) async fn ensure(client: &Client) -> Result<(), kube::Error> {
     if state == DONE {
         return Ok(());
     }
-    for object in objects() {
+    for object in objects().into_iter().chain(libvirt()) {
         match object["kind"].as_str() {
             Some("Provider") => create::<Provider>(client, object).await?,
             Some("VMClass") => create::<VMClass>(client, object).await?,
@@ -79,6 +79,22 @@ where
 
 fn read<K: DeserializeOwned>(object: Value) -> Result<K, kube::Error> {
     serde_json::from_value(object).map_err(kube::Error::SerdeError)
+}
+
+/// Where a libvirt of this host listens.
+const SOCKETS: [&str; 2] = ["/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"];
+
+/// The libvirt of this host, where there is one and the program that serves it.
+fn libvirt() -> Option<Value> {
+    let there = SOCKETS.iter().any(|socket| std::path::Path::new(socket).exists());
+    let installed = super::connect::children::find(super::connect::LIBVIRT).is_ok();
+    (there && installed).then(|| {
+        json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "Provider",
+            "metadata": { "name": "libvirt" },
+            "spec": { "type": "libvirt", "endpoint": "qemu:///system" },
+        })
+    })
 }
 
 /// A lab whose machines take a few seconds, so that a person sees the stages go by.
