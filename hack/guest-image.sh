@@ -10,8 +10,8 @@
 #     interfaces that are plugged in
 #   - a shell without a login on ttyS0; shuts down by the power button and by the agent
 #
-# Does nothing if OUT was already made by this version of the script. Needs no root, no KVM and no
-# loop devices, only the programs below, which root gets by apt.
+# Does nothing if OUT was already made by this version of the script. Needs no KVM and no loop devices,
+# and root only to get the programs below by apt.
 #
 #   SUTLER_DEBIAN_MIRROR   where packages come from (default: mmdebstrap's own)
 set -euo pipefail
@@ -47,8 +47,8 @@ work=$(mktemp -d "$out.build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# Every time in the image is this one, and every ID is fixed, so that the same packages give the same
-# image.
+# Times in the image are this one, and IDs are fixed, so that the same packages give nearly the same
+# image: only the times at which inodes changed cannot be chosen.
 export SOURCE_DATE_EPOCH=1700000000 E2FSPROGS_FAKE_TIME=1700000000
 uuid=5d5f3d1c-7a0e-4a53-9d2c-5375746c6572
 
@@ -62,10 +62,9 @@ cd loaders
 apt-get -qq download -o APT::Sandbox::User=root shim-signed grub-efi-amd64-signed
 for package in *.deb; do dpkg-deb -x "$package" .; done
 HOOK
-mmdebstrap --quiet --variant=extract --architectures=amd64 \
+mmdebstrap --quiet --mode=chrootless --variant=extract --architectures=amd64 \
     --include=linux-image-cloud-amd64,busybox-static,bash,qemu-guest-agent,e2fsprogs,fdisk,util-linux \
     --aptopt='APT::Sandbox::User "root"' \
-    --dpkgopt='path-exclude=/usr/share/*' --dpkgopt='path-exclude=/lib/modules/*/kernel/drivers/net/ethernet/*' \
     --extract-hook="sh $work/loaders.sh \"\$1\"" \
     bookworm "$work/debian" ${SUTLER_DEBIAN_MIRROR:+"$SUTLER_DEBIAN_MIRROR"} 2>mmdebstrap.log ||
     { cat mmdebstrap.log >&2; exit 1; }
@@ -135,7 +134,10 @@ echo sutler-guest >files/etc/hostname
 chmod -R u=rwX,go=rX initramfs files
 for tree in initramfs files; do find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; done
 (cd initramfs && find . | sort | cpio --quiet --reproducible --owner=0:0 -H newc -o) >initrd
-mke2fs -q -t ext4 -d files -L sutler-root -U "$uuid" -E "root_owner=0:0,hash_seed=$uuid,nodiscard" \
+# Whoever makes it, its files belong to root.
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(unshare --map-root-user)
+"${as_root[@]}" mke2fs -q -t ext4 -b 4096 -d files -L sutler-root -U "$uuid" -E "root_owner=0:0,hash_seed=$uuid,nodiscard" \
     -J size=4 -m 0 root.img 480M >/dev/null
 
 # Both loaders start the same kernel from the EFI system partition, and ask nothing. The guest should

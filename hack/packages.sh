@@ -33,10 +33,9 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 fi
 echo "installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
-# Another installation is waited for. The lists have a lock that apt does not wait for by itself;
-# lists that could not be fetched may still be good enough.
-for _ in $(seq 60); do
-    apt-get -qq update && break
-    sleep 5
+# Another installation is waited for; apt does not do so by itself for the lock of the lists. Lists that
+# could not be fetched for another reason may still be good enough.
+until said=$(apt-get -qq update 2>&1) || [[ $said != *lock* ]]; do
+    sleep 2
 done
 apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${packages[@]}" >/dev/null
