@@ -15,6 +15,8 @@ export SUTLER_RUN := $(shell date +%s%N)
 DATA_DIR ?= .sutler
 LISTEN ?= 127.0.0.1:7443
 TIMED = ./hack/timed.sh
+# What links libvirt is left out where its headers are not: `make headers` gets them.
+PACKAGES = --workspace $(shell pkg-config --exists libvirt 2>/dev/null || echo --exclude sutler-libvirt)
 
 .PHONY: help
 help: ## Shows this list
@@ -23,6 +25,11 @@ help: ## Shows this list
 .PHONY: run
 run: ## Builds and starts Sutler with the embedded defaults
 	cargo build --release --locked -p sutler
+	@if pkg-config --exists libvirt 2>/dev/null; then \
+	    cargo build --release --locked -p sutler-libvirt; \
+	else \
+	    echo "without libvirt: for machines on it, install libvirt-dev and pkg-config, and run this again"; \
+	fi
 	@exec $${CARGO_TARGET_DIR:-target}/release/sutler serve --data-dir $(DATA_DIR) --listen $(LISTEN)
 
 .PHONY: build
@@ -31,7 +38,7 @@ build: ## Builds the sutler binary
 
 .PHONY: check
 check: ## Type-checks everything
-	cargo check --workspace --all-targets --locked --profile ci
+	cargo check $(PACKAGES) --all-targets --locked --profile ci
 
 .PHONY: fmt
 fmt: ## Formats the code
@@ -40,8 +47,8 @@ fmt: ## Formats the code
 .PHONY: lint
 lint: ## Formatting, clippy, docs, dependencies, crate arrows: no warnings
 	@$(TIMED) fmt cargo fmt --all --check
-	@$(TIMED) clippy cargo clippy --workspace --all-targets --locked --profile ci -- -D warnings
-	@$(TIMED) doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items --profile ci
+	@$(TIMED) clippy cargo clippy $(PACKAGES) --all-targets --locked --profile ci -- -D warnings
+	@$(TIMED) doc env RUSTDOCFLAGS="-D warnings" cargo doc $(PACKAGES) --no-deps --locked --document-private-items --profile ci
 	@$(TIMED) arrows cargo run -q --locked --profile ci -p xtask -- arrows
 	@$(TIMED) sizes cargo run -q --locked --profile ci -p xtask -- sizes
 	@$(TIMED) words cargo run -q --locked --profile ci -p xtask -- words
@@ -51,17 +58,21 @@ lint: ## Formatting, clippy, docs, dependencies, crate arrows: no warnings
 peers: ## Builds or finds the real servers and clients that tests compare with
 	@$(TIMED) peers ./hack/peers.sh
 
+.PHONY: headers
+headers: ## Gets the headers of libvirt where that can be done
+	@$(TIMED) headers ./hack/packages.sh install /usr/include/libvirt/libvirt.h=libvirt-dev pkg-config=pkg-config || true
+
 .PHONY: test
-test: peers lint ## Everything that CI runs
-	@$(TIMED) build cargo build --workspace --all-targets --locked --profile ci
-	@$(TIMED) tests cargo test --workspace --locked --profile ci
+test: peers headers lint ## Everything that CI runs
+	@$(TIMED) build cargo build $(PACKAGES) --all-targets --locked --profile ci
+	@$(TIMED) tests ./hack/tests.sh $(PACKAGES) --locked --profile ci
 	@$(TIMED) --summary
 
 .PHONY: test-long
 test-long: peers ## The long kills, searches and fuzzing
-	@$(TIMED) kills env SUTLER_KILL_ROUNDS=200 cargo test --workspace --locked --profile ci kill -- --skip machines_and_records
+	@$(TIMED) kills env SUTLER_KILL_ROUNDS=200 cargo test $(PACKAGES) --locked --profile ci kill -- --skip machines_and_records
 	@$(TIMED) machine-kills env SUTLER_KILL_ROUNDS=1000 cargo test --locked --profile ci -p sutler --test machines kill
-	@$(TIMED) cuts env SUTLER_CUT_ROUNDS=25 cargo test --workspace --locked --profile ci --test machines cut::
+	@$(TIMED) cuts env SUTLER_CUT_ROUNDS=25 cargo test $(PACKAGES) --locked --profile ci --test machines cut::
 	@$(TIMED) random env SUTLER_RANDOM_SEEDS=200 cargo test --locked --profile ci -p sutler-parity random
 	@$(TIMED) rules env SUTLER_SIM_SEARCH=1 SUTLER_SIM_SEEDS=20000 cargo test --locked --profile ci -p sutler-dst
 	@$(TIMED) fuzz ./hack/fuzz.sh

@@ -303,9 +303,11 @@ impl Judge {
         self.insist(copied);
         let counted = self.sets.judge_record(new, &self.records);
         self.insist(counted);
-        // Rule 11: last known facts stay.
+        // Rule 11: last known facts stay, as long as they are of the same machine: another one of the
+        // record's name may have been given its ID.
         if before.incarnation == status.incarnation
             && before.id == status.id
+            && before.created_at == status.created_at
             && !before.ips.is_empty()
             && status.ips.is_empty()
         {

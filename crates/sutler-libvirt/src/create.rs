@@ -281,7 +281,9 @@ fn root(connect: &Connect, request: &CreateRequest, uuid: Uuid, pool: &str) -> D
             kept: None,
         });
     }
-    if image.linked && format == "qcow2" && !thick {
+    // What was brought here is not taken away while a disk is built upon it.
+    let shared = image.linked || names::is_ours(&found.name);
+    if shared && format == "qcow2" && !thick {
         return part("qcow2", bytes, Some((found.path, found.format)), From::Overlay);
     }
     part(format, bytes, None, From::Copy(found.path))

@@ -1,6 +1,6 @@
 //! A host as a provider, and what it is like.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use roxmltree::Document;
@@ -26,6 +26,16 @@ use crate::{
     tasks::{Locks, Tasks},
     volume::GIB,
     watch::Watch,
+};
+
+/// How long calls may take: each waits for its slot and for a connection, and then for libvirt. What
+/// takes longer is a task.
+const DEADLINES: Deadlines = Deadlines {
+    look: Duration::from_secs(60),
+    list: Duration::from_secs(120),
+    make: Duration::from_secs(90),
+    change: Duration::from_secs(90),
+    transfer: Duration::from_secs(1800),
 };
 
 /// A host that libvirt runs machines on.
@@ -150,7 +160,7 @@ impl Libvirt {
             // An ID is made from a token, and a token is one machine's.
             reuses_ids: false,
             name_limit: NAME_LIMIT,
-            deadlines: Deadlines::default(),
+            deadlines: DEADLINES,
             concurrency: 16,
             reconfigure: qemu,
             reconfigure_online: false,

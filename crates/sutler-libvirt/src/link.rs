@@ -26,7 +26,7 @@ use crate::{
 /// Calls of one connection that may block at the same time; a host lets one connection have five.
 const SLOTS: usize = 5;
 /// How long a call may wait for its slot.
-const TURN: Duration = Duration::from_secs(60);
+const TURN: Duration = Duration::from_secs(20);
 /// Long calls that have a connection of their own.
 const LONG_SLOTS: usize = 3;
 /// How long opening a connection may take.
@@ -34,9 +34,9 @@ const OPENING: Duration = Duration::from_secs(20);
 /// How long a look may take.
 const LOOK: Duration = Duration::from_secs(20);
 /// How long a look at everything may take.
-const SURVEY: Duration = Duration::from_secs(100);
+const SURVEY: Duration = Duration::from_secs(75);
 /// How long a change may take.
-const CHANGE: Duration = Duration::from_secs(60);
+const CHANGE: Duration = Duration::from_secs(45);
 /// Seconds between two questions whether the other end is there, and how many may go unanswered.
 const KEEPALIVE: (i32, u32) = (5, 3);
 

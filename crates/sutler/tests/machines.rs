@@ -36,6 +36,8 @@ mod first;
 mod kill;
 #[path = "machines/lab.rs"]
 mod lab;
+#[path = "machines/libvirt.rs"]
+mod libvirt;
 #[path = "machines/life.rs"]
 mod life;
 #[path = "machines/placement.rs"]

@@ -273,8 +273,8 @@ fn plug(
         names.iter().find_map(|name| own.get(*name)).and_then(Value::as_str).map(str::to_owned)
     };
     // libvirt's bridges have settings beside their name.
-    let bridge = text(&["bridge"])
-        .or_else(|| own.get("bridge")?.get("name")?.as_str().map(str::to_owned));
+    let bridge =
+        text(&["bridge"]).or_else(|| own.get("bridge")?.get("name")?.as_str().map(str::to_owned));
     nic.network = text(&["portgroup", "networkName", "network", "name"])
         .or_else(|| bridge.clone())
         .or_else(|| nic.network.take());

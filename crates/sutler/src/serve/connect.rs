@@ -35,7 +35,13 @@ pub(super) struct Platforms {
 impl Platforms {
     /// Keeps simulated hypervisors in `folder`, or in memory where there is none.
     pub(super) fn new(clock: Arc<dyn Clock>, folder: Option<PathBuf>) -> Self {
-        Self { clock, folder, sims: Mutex::default(), remotes: Remotes::default(), children: Children::default() }
+        Self {
+            clock,
+            folder,
+            sims: Mutex::default(),
+            remotes: Remotes::default(),
+            children: Children::default(),
+        }
     }
 
     fn sim(&self, target: &Target) -> Result<Sim> {
@@ -142,7 +148,9 @@ mod tests {
         let platforms = Platforms::new(Arc::new(SystemClock), None);
         let error = refused(&platforms, &target("vsphere", "https://vc", json!({}))).await;
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.message().contains("vsphere") && error.message().contains("has: sim, libvirt"));
+        assert!(
+            error.message().contains("vsphere") && error.message().contains("has: sim, libvirt")
+        );
     }
 
     #[tokio::test]

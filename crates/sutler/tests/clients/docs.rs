@@ -75,6 +75,11 @@ fn the_page_on_the_simulated_hypervisor_works() {
     session("docs/provider-sim.md");
 }
 
+#[test]
+fn the_page_on_libvirt_works() {
+    session("docs/provider-libvirt.md");
+}
+
 /// It builds a crate of its own, with what this build has made already where that fits.
 #[test]
 fn the_guide_to_providers_works() {
@@ -100,6 +105,7 @@ fn no_document_is_left_out() {
     let tested = [
         "machines.md",
         "operating.md",
+        "provider-libvirt.md",
         "provider-sim.md",
         "sets-and-placement.md",
         "snapshots-and-clones.md",
