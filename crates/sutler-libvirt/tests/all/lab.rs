@@ -3,7 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{Arc, LazyLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use serde_json::{Value, json};
@@ -55,12 +55,12 @@ impl Lab {
         assert!(path.is_file(), "{} is not there", path.display());
         let pool = std::env::var("SUTLER_LIBVIRT_TEST_POOL").unwrap_or("sutler-test".to_owned());
         let provider = provider("qemu:///system", json!({ "pool": pool, "accelerator": "tcg" }));
-        let lab = Self { provider, template: "sutler-image-guest".to_owned(), path, pool };
-        let request = PrepareRequest {
-            image: lab.image(),
-            target: "guest".to_owned(),
-            ..PrepareRequest::default()
-        };
+        // Another guest than last time is another image.
+        let file = std::fs::metadata(&path).unwrap();
+        let made = file.modified().unwrap().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let target = format!("guest-{}-{made}", file.len());
+        let lab = Self { provider, template: format!("sutler-image-{target}"), path, pool };
+        let request = PrepareRequest { image: lab.image(), target, ..PrepareRequest::default() };
         let prepared = lab.provider.image_prepare(request).await.unwrap();
         if let Some(task) = prepared.task {
             lab.ended(&task).await;

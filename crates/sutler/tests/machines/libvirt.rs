@@ -11,6 +11,7 @@ use std::{
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    runtime::wait::await_condition,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Value, json};
@@ -165,6 +166,8 @@ async fn refused(lab: Lab, image: PathBuf) {
         lab.delete(name).await;
         lab.until_gone(name).await;
     }
+    lab.api(INFRA, "VMImage").delete("debian", &DeleteParams::default()).await.unwrap();
+    lab.until_of(INFRA, "VMImage", "debian", "gone", Value::is_null).await;
 }
 
 const MACHINES: usize = 20;
@@ -211,6 +214,10 @@ async fn domains_and_volumes_are_those_of_the_records_after_kills() {
     }
     kill::settle(&machines).await;
     compare(&word, &BTreeMap::new());
+    let images = api(&client, INFRA, "VMImage", "default");
+    images.delete("guest", &DeleteParams::default()).await.unwrap();
+    let gone = await_condition(images, "guest", |image: Option<&DynamicObject>| image.is_none());
+    tokio::time::timeout(kill::LONG, gone).await.expect("the image goes").unwrap();
     kill::terminate(&mut child);
 }
 
