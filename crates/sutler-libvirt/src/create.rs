@@ -359,6 +359,9 @@ async fn fill(
     }
     if let Some(live) = live {
         progress.say(Some(10), "copying the disks of a machine that runs");
+        // Nobody removes or switches it meanwhile: libvirt 9 dies of a machine that ends while its disks
+        // are copied.
+        let _turn = host.0.locks.take(live.source.to_string()).await;
         link.long(move |connect| copies::copy_live(connect, &live)).await?;
     }
     let count = disks.len();
