@@ -1,7 +1,7 @@
 //! Errors of libvirt in the words of the contract.
 
 use sutler_provider::{Error, ErrorKind};
-use virt::error::{Error as VirtError, ErrorDomain, ErrorNumber};
+use virt::error::{Error as VirtError, ErrorDomain, ErrorNumber, ErrorNumber as N};
 
 /// Why work on libvirt ended early.
 #[derive(Debug)]
@@ -99,10 +99,14 @@ fn kind_of(error: &VirtError) -> ErrorKind {
         return ErrorKind::Conflict;
     }
     let code = error.code();
-    let is = |codes: &[ErrorNumber]| code.is_known_and(|code| codes.contains(&code));
-    use ErrorNumber as N;
-    match () {
-        () if is(&[
+    let known = KINDS.iter().find(|(codes, _)| code.is_known_and(|code| codes.contains(&code)));
+    known.map_or(ErrorKind::Failed, |(_, kind)| *kind)
+}
+
+/// What libvirt's codes mean; with any other it tried and failed.
+const KINDS: &[(&[ErrorNumber], ErrorKind)] = &[
+    (
+        &[
             N::NoDomain,
             N::NoNetwork,
             N::NoStoragePool,
@@ -111,47 +115,29 @@ fn kind_of(error: &VirtError) -> ErrorKind {
             N::NoInterface,
             N::NoNwfilter,
             N::NoSecret,
-        ]) =>
-        {
-            ErrorKind::NotFound
-        }
-        () if is(&[
-            N::AuthFailed,
-            N::AuthCancelled,
-            N::AuthUnavailable,
-            N::AccessDenied,
-            N::OperationDenied,
-        ]) =>
-        {
-            ErrorKind::Denied
-        }
-        () if is(&[
-            N::NoSupport,
-            N::ArgumentUnsupported,
-            N::ConfigUnsupported,
-            N::OperationUnsupported,
-        ]) =>
-        {
-            ErrorKind::Unsupported
-        }
-        () if is(&[N::OperationInvalid, N::DomExist, N::ResourceBusy, N::StorageVolExist]) => {
-            ErrorKind::Conflict
-        }
-        () if is(&[
+        ],
+        ErrorKind::NotFound,
+    ),
+    (
+        &[N::AuthFailed, N::AuthCancelled, N::AuthUnavailable, N::AccessDenied, N::OperationDenied],
+        ErrorKind::Denied,
+    ),
+    (
+        &[N::NoSupport, N::ArgumentUnsupported, N::ConfigUnsupported, N::OperationUnsupported],
+        ErrorKind::Unsupported,
+    ),
+    (&[N::OperationInvalid, N::DomExist, N::ResourceBusy, N::StorageVolExist], ErrorKind::Conflict),
+    (
+        &[
             N::InvalidArg,
             N::XmlError,
             N::XmlDetail,
             N::InvalidMac,
             N::ParseFailed,
             N::XmlInvalidSchema,
-        ]) =>
-        {
-            ErrorKind::Invalid
-        }
-        () if is(&[N::OperationTimeout, N::AgentUnresponsive, N::AgentUnsynced]) => {
-            ErrorKind::Unavailable
-        }
-        () if is(&[N::NoMemory]) => ErrorKind::Exhausted,
-        () => ErrorKind::Failed,
-    }
-}
+        ],
+        ErrorKind::Invalid,
+    ),
+    (&[N::OperationTimeout, N::AgentUnresponsive, N::AgentUnsynced], ErrorKind::Unavailable),
+    (&[N::NoMemory], ErrorKind::Exhausted),
+];

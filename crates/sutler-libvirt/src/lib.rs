@@ -30,6 +30,7 @@ mod link;
 mod maker;
 mod mark;
 mod names;
+mod ownership;
 mod plan;
 mod power;
 mod probe;

@@ -80,9 +80,9 @@ impl Mark {
         self.fill(element("machine"))
     }
 
-    fn fill(&self, element_: Element) -> Element {
+    fn fill(&self, machine: Element) -> Element {
         let (token, installation) = self.owner.clone().unzip();
-        element_
+        machine
             .with_some("token", token)
             .with_some("installation", installation)
             .with_some("madeAt", self.made_at)

@@ -1,10 +1,10 @@
-//! Power, and the ownership of machines.
+//! Power.
 
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use sutler_provider::{
-    ErrorKind, Event, MachineId, Owner, Power, PowerOp, PowerRequest, Proof, Result, Started,
+    Error, ErrorKind, Event, MachineId, Power, PowerOp, PowerRequest, Proof, Result, Started,
 };
 use tokio::time::{Instant, timeout};
 use virt::domain::Domain;
@@ -13,8 +13,6 @@ use crate::{
     fault::{Done, unless},
     find,
     host::Libvirt,
-    mark::DiskMark,
-    plan::ROOT,
     remove, show,
 };
 
@@ -50,7 +48,7 @@ fn apply(domain: &Domain, op: PowerOp) -> Done {
         }
         (PowerOp::Pause, Power::On) => Ok(domain.suspend()?),
         (PowerOp::Pause, Power::Off) => {
-            Err(sutler_provider::Error::conflict("a machine that is off cannot be paused").into())
+            Err(Error::conflict("a machine that is off cannot be paused").into())
         }
         (PowerOp::On | PowerOp::Resume | PowerOp::Pause, _) => Ok(()),
     }
@@ -117,47 +115,4 @@ fn is_off(event: &Event, id: &MachineId) -> bool {
         Event::Gone(gone) => gone == id,
         Event::Lost => true,
     }
-}
-
-/// Takes the token off a machine that is kept without a record.
-pub(crate) async fn disown(host: &Libvirt, id: &MachineId, proof: &Proof) -> Result<()> {
-    let _turn = host.0.locks.take(id.0.clone()).await;
-    let (id, proof) = (id.clone(), proof.clone());
-    host.0
-        .link
-        .change(move |connect| {
-            let (domain, mut seen) = find::proven(connect, &id, &proof)?;
-            seen.mark.owner = None;
-            find::note(&domain, &seen.mark)
-        })
-        .await
-}
-
-/// Writes a token onto a machine that has none. The disks that it has become its own, and go with it.
-pub(crate) async fn adopt(host: &Libvirt, id: &MachineId, owner: &Owner) -> Result<()> {
-    let _turn = host.0.locks.take(id.0.clone()).await;
-    let (id, owner) = (id.clone(), owner.clone());
-    host.0
-        .link
-        .change(move |connect| {
-            let found = find::by_id(connect, &id)?;
-            let (domain, mut seen) = found.ok_or_else(|| {
-                sutler_provider::Error::not_found(format!("there is no machine {id}"))
-            })?;
-            if seen.mark.belongs_to(&owner) {
-                return Ok(());
-            }
-            if seen.mark.owner.is_some() {
-                let proof = Proof { owner, name: None };
-                return find::check(&id, &seen.mark, &proof);
-            }
-            for (index, disk) in seen.disks.iter().enumerate() {
-                let name = if index == 0 { ROOT.to_owned() } else { disk.device.clone() };
-                let mark = DiskMark { name, kept: None };
-                seen.mark.disks.entry(disk.device.clone()).or_insert(mark);
-            }
-            seen.mark.owner = Some((owner.token, owner.installation));
-            find::note(&domain, &seen.mark)
-        })
-        .await
 }

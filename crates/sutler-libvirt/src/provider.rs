@@ -11,7 +11,7 @@ use sutler_provider::{
 use crate::{
     console, copies, create, guest,
     host::{Driver, Libvirt},
-    images, plan, power, reconfigure, remove, snapshots,
+    images, ownership, plan, power, reconfigure, remove, snapshots,
 };
 
 const KEEP: &str = "keep disks beyond their machines";
@@ -85,12 +85,12 @@ impl Provider for Libvirt {
 
     async fn disown(&self, id: &MachineId, proof: &Proof) -> Result<()> {
         let (host, id, proof) = (self.clone(), id.clone(), proof.clone());
-        self.carry(async move { power::disown(&host, &id, &proof).await }).await
+        self.carry(async move { ownership::disown(&host, &id, &proof).await }).await
     }
 
     async fn adopt(&self, id: &MachineId, owner: &Owner) -> Result<()> {
         let (host, id, owner) = (self.clone(), id.clone(), owner.clone());
-        self.carry(async move { power::adopt(&host, &id, &owner).await }).await
+        self.carry(async move { ownership::adopt(&host, &id, &owner).await }).await
     }
 
     async fn snapshot_create(&self, request: SnapshotRequest) -> Result<Snapshotted> {

@@ -115,7 +115,7 @@ impl Libvirt {
         }
     }
 
-    /// All machines: three calls for each, and one for each network.
+    /// All machines: two calls for each, and one for each network.
     pub(crate) async fn list(&self) -> Result<Listing> {
         let facts = self.facts().await?.clone();
         let host = self.clone();
@@ -134,11 +134,10 @@ impl Libvirt {
                     let power = power_of(info.state.unwrap_or(DomainState::NoState));
                     let told = Uuid::parse_str(&seen.uuid).ok().zip(domain.id());
                     let told = told.and_then(|(uuid, run)| host.0.addresses.known(uuid, run));
-                    let mut cards = match power {
-                        Power::On => told.unwrap_or_else(|| leased.clone()),
+                    let cards = match power {
+                        Power::On => addresses::of_machine(seen, told.as_ref().unwrap_or(&leased)),
                         Power::Off | Power::Paused | Power::Unknown => Cards::new(),
                     };
-                    cards = addresses::of_machine(seen, &cards);
                     machines.push(host.sketch(&facts, seen, power, &cards));
                     host.look_after(seen);
                 }

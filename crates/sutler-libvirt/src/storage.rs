@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use roxmltree::Document;
 use sutler_provider::{Error, ErrorKind};
 use virt::{connect::Connect, storage_pool::StoragePool, storage_vol::StorageVol, stream::Stream};
 
@@ -10,6 +9,7 @@ use crate::{
     fault::{Done, Fault, if_there, unless},
     names,
     volume::{NewVolume, Volume},
+    xml,
 };
 
 /// Pools whose volumes are files in a folder.
@@ -44,9 +44,7 @@ impl Pool {
 
     fn read(name: String, pool: StoragePool) -> Done<Self> {
         let xml = pool.xml_desc(0)?;
-        let document = Document::parse(&xml).map_err(|error| {
-            Error::unavailable(format!("libvirt's XML cannot be read: {error}"))
-        })?;
+        let document = xml::parse(&xml)?;
         let root = document.root_element();
         let kind = root.attribute("type").unwrap_or_default();
         if !FOLDERS.contains(&kind) {
@@ -56,10 +54,9 @@ impl Pool {
             );
             return Err(Error::unsupported(why).into());
         }
-        let target = root.children().find(|node| node.has_tag_name("target"));
-        let path = target
-            .and_then(|target| target.children().find(|node| node.has_tag_name("path"))?.text())
-            .map(|path| path.trim().trim_end_matches('/').to_owned())
+        let path = xml::child(root, "target")
+            .and_then(|target| xml::text(target, "path"))
+            .map(|path| path.trim_end_matches('/').to_owned())
             .ok_or_else(|| Error::internal(format!("storage pool {name:?} has no path")))?;
         Ok(Self { name, pool, path })
     }

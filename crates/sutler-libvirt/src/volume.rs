@@ -1,9 +1,9 @@
 //! Volumes as XML.
 
-use roxmltree::{Document, Node};
+use roxmltree::Node;
 use sutler_provider::Error;
 
-use crate::xml::{Element, element};
+use crate::xml::{self, Element, child, element, text};
 
 /// A GiB in bytes.
 pub(crate) const GIB: u64 = 1 << 30;
@@ -51,9 +51,7 @@ pub(crate) struct Volume {
 impl Volume {
     /// Reads what `virStorageVolGetXMLDesc` tells.
     pub(crate) fn read(xml: &str) -> Result<Self, Error> {
-        let document = Document::parse(xml).map_err(|error| {
-            Error::unavailable(format!("libvirt's XML cannot be read: {error}"))
-        })?;
+        let document = xml::parse(xml)?;
         let volume = document.root_element();
         let target = child(volume, "target");
         let format = target.and_then(|target| child(target, "format")?.attribute("type"));
@@ -72,14 +70,6 @@ impl Volume {
     pub(crate) fn gib(&self) -> u64 {
         self.bytes.div_ceil(GIB)
     }
-}
-
-fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
-    node.children().find(|child| child.has_tag_name(name))
-}
-
-fn text(node: Node<'_, '_>, name: &str) -> Option<String> {
-    child(node, name)?.text().map(|text| text.trim().to_owned())
 }
 
 /// libvirt tells sizes in bytes.

@@ -1,6 +1,26 @@
-//! XML as libvirt takes it: elements that are put together as values, and escaped when written.
+//! XML as libvirt takes it and tells it: elements that are put together as values, and escaped when
+//! written; documents that are read.
 
 use std::fmt;
+
+use roxmltree::{Document, Node};
+use sutler_provider::Error;
+
+/// Reads what libvirt tells.
+pub(crate) fn parse(text: &str) -> Result<Document<'_>, Error> {
+    Document::parse(text)
+        .map_err(|error| Error::unavailable(format!("libvirt's XML cannot be read: {error}")))
+}
+
+/// The first element of this name within another.
+pub(crate) fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
+    node.children().find(|child| child.has_tag_name(name))
+}
+
+/// Its text.
+pub(crate) fn text(node: Node<'_, '_>, name: &str) -> Option<String> {
+    child(node, name)?.text().map(|text| text.trim().to_owned())
+}
 
 /// An element.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use roxmltree::{Document, Node};
+use roxmltree::Node;
 use sutler_provider::Error;
 
 use crate::{
     mark::{Mark, NAMESPACE},
-    xml::{Element, element},
+    xml::{self, Element, child, element, text},
 };
 
 /// A domain that is there.
@@ -67,9 +67,7 @@ impl Card {
 impl Seen {
     /// Reads what `virDomainGetXMLDesc` tells.
     pub(crate) fn read(xml: &str) -> Result<Self, Error> {
-        let document = Document::parse(xml).map_err(|error| {
-            Error::unavailable(format!("libvirt's XML cannot be read: {error}"))
-        })?;
+        let document = xml::parse(xml)?;
         let domain = document.root_element();
         let mark = child(domain, "metadata")
             .and_then(|metadata| {
@@ -117,14 +115,6 @@ impl Seen {
     pub(crate) fn disks_by_name(&self) -> BTreeMap<&str, &SeenDisk> {
         self.disks.iter().map(|disk| (self.disk_name(disk), disk)).collect()
     }
-}
-
-fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
-    node.children().find(|child| child.has_tag_name(name))
-}
-
-fn text(node: Node<'_, '_>, name: &str) -> Option<String> {
-    child(node, name)?.text().map(|text| text.trim().to_owned())
 }
 
 fn attribute(node: Node<'_, '_>, name: &str, attribute: &str) -> Option<String> {
