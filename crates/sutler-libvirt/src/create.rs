@@ -90,11 +90,13 @@ pub(crate) async fn make(
         return Ok(Accepted { id: Some(id), task: None });
     }
     let facts = host.facts().await?;
-    plan::fits(&request, &facts.limits)?;
+    plan::fits(&request, &facts.name, &facts.limits)?;
     let accel = host.accel().await?;
     let first_boot = facts.driver == Driver::Qemu;
     let (settings, facts) = (host.0.settings.clone(), facts.clone());
     let making = host.making();
+    // Until the domain that has them is there for others to see.
+    let turns = host.turns(&request.disks).await?;
     let asked = request.clone();
     let (domain, parts) = host
         .0
@@ -121,6 +123,7 @@ pub(crate) async fn make(
             Ok((domain, parts))
         })
         .await?;
+    drop(turns);
     let (maker, name) = (host.clone(), id.0.clone());
     let task = host.0.tasks.begin(&what, move |progress| async move {
         let _turn = turn;
@@ -236,18 +239,22 @@ pub(crate) fn root_pool(request: &CreateRequest, settings: &Settings) -> String 
 }
 
 /// The format of disks of this type, and whether their space is taken at once.
-fn kind_of(type_: Option<&str>) -> (&'static str, bool) {
+fn kind_of(type_: Option<&str>, disk: &str) -> Result<(&'static str, bool)> {
     match type_.unwrap_or_default() {
-        "raw" => ("raw", false),
-        "thick" | "eagerzeroedthick" | "eager" => ("qcow2", true),
-        _ => ("qcow2", false),
+        "raw" => Ok(("raw", false)),
+        "thick" | "eagerzeroedthick" => Ok(("qcow2", true)),
+        "" | "thin" => Ok(("qcow2", false)),
+        other => {
+            let why = format!("disks here are {}, and not {other}", plan::DISK_TYPES.join(", "));
+            Err(Error::unsupported(why).at(format!("spec.disks[{disk}].type")))
+        }
     }
 }
 
 fn root(connect: &Connect, request: &CreateRequest, uuid: Uuid, pool: &str) -> Done<Part> {
     let class = request.class.as_ref();
     let wanted = class.and_then(|class| class.root_gib).map(|gib| gib * GIB);
-    let (format, thick) = kind_of(class.and_then(|class| class.disk_type.as_deref()));
+    let (format, thick) = kind_of(class.and_then(|class| class.disk_type.as_deref()), ROOT)?;
     let into = Pool::find(connect, pool, "placement.datastore")?;
     let part = |format: &str, bytes, backing, from| -> Done<Part> {
         let name = names::disk(uuid, ROOT, format)?;
@@ -325,7 +332,7 @@ pub(crate) fn data_disk(connect: &Connect, disk: &Disk, uuid: Uuid, pool: &str) 
     let pool = disk.storage.clone().unwrap_or_else(|| pool.to_owned());
     let field = format!("spec.disks[{}].storageClass", disk.name);
     let into = Pool::find(connect, &pool, &field)?;
-    let (format, thick) = kind_of(Some(&disk.type_));
+    let (format, thick) = kind_of(Some(&disk.type_), &disk.name)?;
     let bytes = disk.size_gib * GIB;
     if let Some(key) = &disk.kept {
         return kept::take(connect, disk, key, &into, uuid);

@@ -19,7 +19,7 @@ use crate::{
     link::Link,
     maker::Maker,
     mark::Making,
-    plan::{Limits, NAME_LIMIT},
+    plan::{DISK_TYPES, Limits, NAME_LIMIT},
     probe,
     settings::{Accelerator, Settings},
     storage::Pool,
@@ -177,7 +177,7 @@ impl Libvirt {
             templates: true,
             hosts: true,
             console: qemu,
-            disk_types: texts(&["thin", "thick", "raw"]),
+            disk_types: texts(&DISK_TYPES),
             network_types: texts(&["network", "bridge"]),
             version: Some(facts.version.clone()),
             ..Capabilities::default()

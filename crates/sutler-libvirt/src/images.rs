@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 use sutler_provider::{
-    Error, ErrorKind, Image, PrepareRequest, Prepared, Result, Started, TaskId, Template,
+    Error, ErrorKind, Image, PrepareRequest, Prepared, Result, Started, Template,
 };
 use virt::connect::Connect;
 
@@ -42,7 +42,7 @@ pub(crate) async fn prepare(host: &Libvirt, request: PrepareRequest) -> Result<P
     let (id, bringer) = (format!("{pool}/{name}"), host.clone());
     let told = id.clone();
     let task = host.0.tasks.begin(&format!("image/{id}"), move |progress| async move {
-        let _turn = bringer.0.locks.take(format!("image/{told}")).await;
+        let _turn = bringer.0.locks.take(name.clone()).await;
         if request.force || brought(&bringer, &pool, &name).await?.is_none() {
             bring(&bringer, &request, &source, &pool, &name, &progress).await?;
         }
@@ -237,8 +237,7 @@ pub(crate) async fn remove(host: &Libvirt, target: &str) -> Result<Started> {
     let name = names::image(target)?;
     let remover = host.clone();
     host.carry(async move {
-        let id: TaskId = TaskId(name.clone());
-        let _turn = remover.0.locks.take(format!("image/{id}")).await;
+        let _turn = remover.0.locks.take(name.clone()).await;
         remover.0.link.change(move |connect| remove_everywhere(connect, &name)).await
     })
     .await?;

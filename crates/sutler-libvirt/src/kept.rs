@@ -1,9 +1,10 @@
 //! Disks that outlive their machines. A volume's name holds its key, so there is one for each key in a
 //! pool; whether a machine has it is read from the machines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sutler_provider::{Disk, DiskKey, Error, KeptDisk, MachineId, Result, Started};
+use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 use virt::connect::Connect;
 
@@ -73,6 +74,18 @@ fn holders(connect: &Connect) -> Done<BTreeMap<String, String>> {
 }
 
 impl Libvirt {
+    /// Waits for its turn at each kept disk of these: whoever looks whether a machine has one, and gives
+    /// it to another, does so alone. Taken in one order, so that nobody waits for another in a circle.
+    pub(crate) async fn turns(&self, disks: &[Disk]) -> Result<Vec<OwnedMutexGuard<()>>> {
+        let names: Result<BTreeSet<String>> =
+            disks.iter().filter_map(|disk| disk.kept.as_ref()).map(names::kept).collect();
+        let mut turns = Vec::new();
+        for name in names? {
+            turns.push(self.0.locks.take(name).await);
+        }
+        Ok(turns)
+    }
+
     /// All disks that have a key.
     pub(crate) async fn kept(&self) -> Result<Vec<KeptDisk>> {
         self.0

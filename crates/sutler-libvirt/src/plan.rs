@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use sutler_provider::{Class, CreateRequest, Disk, Error, Nic, Result};
+use sutler_provider::{Class, CreateRequest, Disk, Error, Nic, Placement, Result};
 use uuid::Uuid;
 
 use crate::{
@@ -15,6 +15,8 @@ use crate::{
 
 /// What names a machine may have; libvirt makes file names of them.
 pub(crate) const NAME_LIMIT: usize = 63;
+/// Types of disks that are made.
+pub(crate) const DISK_TYPES: [&str; 4] = ["thin", "thick", "eagerzeroedthick", "raw"];
 /// The root disk's name.
 pub(crate) const ROOT: &str = "root";
 /// The name that stands for QEMU's own network.
@@ -41,12 +43,35 @@ pub(crate) fn check(request: &CreateRequest) -> Result<()> {
         size(class)?;
         profiles(class)?;
     }
+    if request.ignition && request.meta_data.is_some() {
+        let why = "Ignition reads no metadata: leave it out, or use cloud-init";
+        return Err(Error::unsupported(why).at("spec.metaData"));
+    }
+    let Placement { cluster, storage_pod, folder, resource_pool, region, zone, .. } =
+        &request.placement;
+    for (place, name) in [
+        (cluster, "cluster"),
+        (storage_pod, "storagePod"),
+        (folder, "folder"),
+        (resource_pool, "resourcePool"),
+        (region, "region"),
+        (zone, "zone"),
+    ] {
+        if place.is_some() {
+            let why = "a host of libvirt has nothing of the kind: leave it out";
+            return Err(Error::unsupported(why).at(format!("spec.placement.{name}")));
+        }
+    }
     disks(&request.disks)?;
     cards(&request.nics)
 }
 
 /// Refuses what this host can never run.
-pub(crate) fn fits(request: &CreateRequest, limits: &Limits) -> Result<()> {
+pub(crate) fn fits(request: &CreateRequest, name: &str, limits: &Limits) -> Result<()> {
+    if let Some(host) = request.placement.host.as_ref().filter(|host| *host != name) {
+        let why = format!("this Provider has the host {name:?} alone, and not {host:?}");
+        return Err(Error::invalid("spec.placement.host", why));
+    }
     let Some(class) = &request.class else { return Ok(()) };
     if class.cpu > limits.cpu {
         let why = format!("{} CPUs are more than the host's {}", class.cpu, limits.cpu);
@@ -108,13 +133,20 @@ fn profiles(class: &Class) -> Result<()> {
         ("securityProfile", "vtdEnabled"),
         ("securityProfile", "encryptionPolicy"),
         ("performanceProfile", "virtualizationBasedSecurity"),
+        ("performanceProfile", "latencySensitivity"),
+        ("performanceProfile", "hyperThreadingPolicy"),
         ("resourceLimits", "cpuLimit"),
         ("resourceLimits", "cpuReservation"),
         ("resourceLimits", "cpuShares"),
         ("resourceLimits", "memoryLimit"),
         ("resourceLimits", "memoryReservation"),
     ] {
-        if asked(profile, field) {
+        // What stands for nothing in particular is no wish.
+        let usual = [("latencySensitivity", "normal"), ("hyperThreadingPolicy", "auto")];
+        let value = class.profiles.get(profile).and_then(|profile| profile.get(field)?.as_str());
+        if asked(profile, field)
+            && !usual.iter().any(|usual| (field, value) == (usual.0, Some(usual.1)))
+        {
             let why = "this provider has nothing for it: take it out of the class";
             return Err(Error::unsupported(why).at(format!("spec.{profile}.{field}")));
         }
@@ -144,6 +176,11 @@ fn disks(disks: &[Disk]) -> Result<()> {
             let field = format!("spec.disks[{}].sizeGiB", disk.name);
             return Err(Error::invalid(field, "a disk needs a size"));
         }
+        if !disk.scsi.is_empty() {
+            let why = "disks hang on a bus of their class (libvirt.bus), and not on a controller of theirs";
+            let field = format!("spec.disks[{}].scsiController", disk.name);
+            return Err(Error::unsupported(why).at(field));
+        }
         let Some(key) = &disk.kept else { continue };
         if key.0.is_empty() || !keys.insert(key) {
             let why = format!("{:?} is empty, or given twice", key.0);
@@ -161,6 +198,19 @@ fn cards(nics: &[Nic]) -> Result<()> {
             return Err(Error::invalid("spec.networks", why));
         }
         let field = |field: &str| format!("spec.networks[{}].{field}", nic.name);
+        let bridge = |name: &str| nic.config.get("bridge").and_then(|bridge| bridge.get(name));
+        let stp = bridge("stp").is_some_and(|stp| *stp == Value::Bool(true));
+        for (asked, name) in [
+            (nic.config.contains_key("driver"), "driver"),
+            (nic.config.contains_key("filterRef"), "filterRef"),
+            (stp, "bridge.stp"),
+            (bridge("delay").is_some(), "bridge.delay"),
+        ] {
+            if asked {
+                let why = "this provider has nothing for it: take it out of the network";
+                return Err(Error::unsupported(why).at(field(&format!("networkRef: {name}"))));
+            }
+        }
         for (value, name) in [(&nic.ip, "ipAddress"), (&nic.gateway, "gateway")] {
             let Some(value) = value else { continue };
             if value.parse::<std::net::IpAddr>().is_err() {
@@ -307,19 +357,15 @@ pub(crate) fn cards_of(request: &CreateRequest) -> Vec<Nic> {
 
 /// A card of a machine.
 pub(crate) fn card(machine: Uuid, nic: &Nic, settings: &Settings) -> NicDef {
-    let text = |map: &Map<String, Value>, name: &str| map.get(name)?.as_str().map(str::to_owned);
-    let bridge = nic.config.get("bridge").and_then(|bridge| text(bridge.as_object()?, "name"));
-    let named = text(&nic.config, "networkName");
-    let source = match (named, bridge.or_else(|| nic.bridge.clone())) {
-        (None, Some(bridge)) => Source::Bridge(bridge),
-        (named, _) => {
-            let network = named.or_else(|| nic.network.clone());
-            match network.unwrap_or_else(|| settings.network.clone()) {
-                // Those who may use no other have QEMU's own.
-                name if name == USER => Source::User,
-                name => Source::Network(name),
-            }
+    let network = nic.network.as_ref().unwrap_or(&settings.network);
+    let source = match &nic.bridge {
+        // A card on a bridge has that for its network, unless it names another.
+        Some(bridge) if nic.network.as_ref().is_none_or(|network| network == bridge) => {
+            Source::Bridge(bridge.clone())
         }
+        // Those who may use no other have QEMU's own.
+        _ if network == USER => Source::User,
+        _ => Source::Network(network.clone()),
     };
     NicDef {
         mac: nic.mac.as_ref().map_or_else(|| mac(machine, &nic.name), |mac| mac.to_lowercase()),
@@ -346,4 +392,120 @@ fn secure(class: &Class) -> bool {
 fn flag(class: &Class, profile: &str, field: &str) -> bool {
     let value = class.profiles.get(profile).and_then(|profile| profile.get(field));
     value.and_then(Value::as_bool).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sutler_provider::{Owner, Token};
+
+    use super::*;
+
+    fn request() -> CreateRequest {
+        let owner = Owner {
+            token: Token::new("u", 1),
+            installation: "i".to_owned(),
+            namespace: "ns".to_owned(),
+            name: "web".to_owned(),
+        };
+        CreateRequest { class: Some(Class::new(1, 512)), ..CreateRequest::new(owner, "web-abcde") }
+    }
+
+    fn class(edit: impl FnOnce(&mut Class)) -> CreateRequest {
+        let mut class = Class::new(1, 512);
+        edit(&mut class);
+        CreateRequest { class: Some(class), ..request() }
+    }
+
+    fn nic(edit: impl FnOnce(&mut Nic)) -> CreateRequest {
+        let mut nic = Nic { name: "lan".to_owned(), ..Nic::default() };
+        edit(&mut nic);
+        CreateRequest { nics: vec![nic], ..request() }
+    }
+
+    fn profile(name: &'static str, value: Value) -> CreateRequest {
+        class(|class| drop(class.profiles.insert(name.to_owned(), value)))
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_by_name() {
+        check(&request()).unwrap();
+        check(&profile("performanceProfile", json!({"latencySensitivity": "normal"}))).unwrap();
+        let zone = Placement { zone: Some("a".to_owned()), ..Placement::default() };
+        let scsi = json!({"controllerType": "pvscsi"}).as_object().cloned().unwrap();
+        let disk = Disk { name: "data".to_owned(), size_gib: 1, scsi, ..Disk::default() };
+        for (request, field) in [
+            (
+                profile("securityProfile", json!({"tpmEnabled": true})),
+                "spec.securityProfile.tpmEnabled",
+            ),
+            (
+                profile("performanceProfile", json!({"latencySensitivity": "high"})),
+                "spec.performanceProfile.latencySensitivity",
+            ),
+            (
+                profile("securityProfile", json!({"secureBoot": true})),
+                "spec.securityProfile.secureBoot",
+            ),
+            (class(|class| class.gpu = Some((1, None, None))), "spec.resources.gpu"),
+            (
+                class(|class| drop(class.extra.insert("libvirt.buss".to_owned(), "x".to_owned()))),
+                "spec.extraConfig[libvirt.buss]",
+            ),
+            (CreateRequest { placement: zone, ..request() }, "spec.placement.zone"),
+            (CreateRequest { disks: vec![disk], ..request() }, "spec.disks[data].scsiController"),
+            (
+                nic(|nic| drop(nic.config.insert("filterRef".to_owned(), json!({"filter": "x"})))),
+                "spec.networks[lan].networkRef: filterRef",
+            ),
+            (nic(|nic| nic.mac = Some("52:54".to_owned())), "spec.networks[lan].macAddress"),
+        ] {
+            let error = check(&request).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_host_has_not_is_refused() {
+        let limits = Limits { cpu: 2, memory_mib: 1024 };
+        fits(&request(), "kvm7", &limits).unwrap();
+        let elsewhere = Placement { host: Some("kvm8".to_owned()), ..Placement::default() };
+        for (request, field) in [
+            (class(|class| class.cpu = 3), "spec.resources.cpu"),
+            (class(|class| class.memory_mib = 1025), "spec.resources.memoryMiB"),
+            (CreateRequest { placement: elsewhere, ..request() }, "spec.placement.host"),
+        ] {
+            assert_eq!(fits(&request, "kvm7", &limits).unwrap_err().field(), Some(field));
+        }
+    }
+
+    #[test]
+    fn cards_are_plugged_into_what_they_name() {
+        let settings = Settings::default();
+        let source = |network: Option<&str>, bridge: Option<&str>| {
+            let nic = Nic {
+                network: network.map(str::to_owned),
+                bridge: bridge.map(str::to_owned),
+                ..Nic::default()
+            };
+            card(Uuid::nil(), &nic, &settings).source
+        };
+        assert_eq!(source(None, None), Source::Network("default".to_owned()));
+        assert_eq!(source(Some("lan"), None), Source::Network("lan".to_owned()));
+        assert_eq!(source(Some("br0"), Some("br0")), Source::Bridge("br0".to_owned()));
+        assert_eq!(source(Some("lan"), Some("br0")), Source::Network("lan".to_owned()));
+        assert_eq!(source(Some("user"), None), Source::User);
+        assert_eq!(mac(Uuid::nil(), "lan"), mac(Uuid::nil(), "lan"));
+        assert_ne!(mac(Uuid::nil(), "lan"), mac(Uuid::nil(), "wan"));
+    }
+
+    #[test]
+    fn devices_have_letters() {
+        let letters = |index| device("virtio", index);
+        assert_eq!(
+            (letters(0), letters(25), letters(26)),
+            ("vda".into(), "vdz".into(), "vdaa".into())
+        );
+        assert_eq!(device("scsi", 1), "sdb");
+    }
 }

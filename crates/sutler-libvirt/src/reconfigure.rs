@@ -8,7 +8,7 @@ use virt::{connect::Connect, domain::Domain};
 
 use crate::{
     create::{self, Part},
-    domain::{DiskDef, Seen},
+    domain::{Card, DiskDef, Seen},
     fault::{Done, unless},
     find,
     host::Libvirt,
@@ -26,7 +26,8 @@ const LET_GO: Duration = Duration::from_secs(20);
 /// Changes a machine.
 pub(crate) async fn change(host: &Libvirt, request: ReconfigureRequest) -> Result<Started> {
     plan::check(&request.desired)?;
-    plan::fits(&request.desired, &host.facts().await?.limits)?;
+    let facts = host.facts().await?;
+    plan::fits(&request.desired, &facts.name, &facts.limits)?;
     let asked = request.clone();
     let look = host.0.link.look(move |connect| {
         let (domain, seen) = find::proven(connect, &asked.id, &asked.proof)?;
@@ -39,6 +40,7 @@ pub(crate) async fn change(host: &Libvirt, request: ReconfigureRequest) -> Resul
     let changer = host.clone();
     let task = host.0.tasks.begin(&format!("reconfigure/{uuid}"), move |progress| async move {
         let _turn = changer.0.locks.take(uuid).await;
+        let _turns = changer.turns(&request.desired.disks).await?;
         let settings = changer.0.settings.clone();
         let work = move |connect: &Connect| apply(connect, &request, &settings, &progress);
         changer.0.link.long(work).await?;
@@ -71,6 +73,16 @@ fn differs(
             }
             Some(disk) => todo |= disk.size_gib < gib,
             None => todo = true,
+        }
+    }
+    for nic in &desired.nics {
+        let moved = |card: &&Card| {
+            let here = seen.mark.nics.get(&card.mac) == Some(&nic.name);
+            here && nic.network.is_some() && card.network.is_some() && card.network != nic.network
+        };
+        if seen.cards.iter().any(|card| moved(&card)) {
+            let why = "a card stays in its network: give another one another name";
+            return Err(Error::unsupported(why).at(format!("spec.networks[{}]", nic.name)));
         }
     }
     let named = |name: &String| seen.mark.nics.values().any(|known| known == name);
