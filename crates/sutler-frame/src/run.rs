@@ -55,6 +55,9 @@ pub enum FrameError {
     /// The server ended.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The process cannot watch its standard input.
+    #[error("standard input cannot be watched: {0}")]
+    Input(io::Error),
     /// The process cannot hear signals.
     #[error("signals cannot be heard: {0}")]
     Signals(io::Error),
@@ -89,7 +92,7 @@ fn orphaned(asked: bool) -> Result<impl Future<Output = ()>, FrameError> {
     };
     if asked {
         let thread = std::thread::Builder::new().name("parent".to_owned());
-        thread.spawn(read).map_err(FrameError::Signals)?;
+        thread.spawn(read).map_err(FrameError::Input)?;
     }
     Ok(async move {
         match asked {

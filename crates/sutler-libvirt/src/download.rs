@@ -186,3 +186,85 @@ fn digest<D: sha2::Digest>(path: &Path) -> Result<String> {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::tasks::Tasks;
+
+    const WHOLE: &[u8] = b"0123456789";
+    const SUM: &str = "84d89877f0d4041efb6bf91a16f0248f2fd573e6af05c19f96bedb9f882f7882";
+
+    /// A server that sends half of the file and hangs up, and then what it is asked for.
+    async fn server() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/image", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut head = vec![0; 4096];
+                let count = socket.read(&mut head).await.unwrap();
+                let head = String::from_utf8_lossy(&head[..count]).to_lowercase();
+                let from =
+                    head.split("range: bytes=").nth(1).and_then(|rest| rest.split('-').next());
+                let answer = match from.map(|from| from.parse::<usize>().unwrap()) {
+                    None => b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234".to_vec(),
+                    Some(from) if from < WHOLE.len() => {
+                        let rest = &WHOLE[from..];
+                        let head = format!(
+                            "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n\r\n",
+                            rest.len()
+                        );
+                        [head.as_bytes(), rest].concat()
+                    }
+                    Some(_) => {
+                        b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n".to_vec()
+                    }
+                };
+                socket.write_all(&answer).await.unwrap();
+            }
+        });
+        url
+    }
+
+    fn progress() -> Progress {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        Tasks::new().begin("test", move |progress| async move {
+            sender.send(progress).unwrap();
+            Ok(None)
+        });
+        receiver.recv().unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_broke_off_is_taken_up_again_and_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image.part");
+        let (url, progress) = (server().await, progress());
+        let wanted = Wanted {
+            url: &url,
+            checksum: Some((SUM, "sha256")),
+            headers: Vec::new(),
+            credentials: &Credentials::default(),
+            folder: folder.path(),
+        };
+        let client = client().unwrap();
+        let error = piece(&client, &wanted, &path, &progress).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"01234");
+        piece(&client, &wanted, &path, &progress).await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), WHOLE);
+        // All of it is here.
+        piece(&client, &wanted, &path, &progress).await.unwrap();
+        verify(&path, wanted.checksum).unwrap();
+        let error = verify(&path, Some(("00", "sha256"))).unwrap_err();
+        assert!(error.message().contains(SUM), "{error}");
+        let error = verify(&path, Some((SUM, "md5"))).unwrap_err();
+        assert_eq!(error.field(), Some("spec.source.checksumType"));
+    }
+}

@@ -51,7 +51,10 @@ impl Lab {
     /// The lab, where `hack/libvirt.sh up` has set it up. The environment says so, and then it has to
     /// work.
     pub(crate) async fn open() -> Option<Self> {
-        let path = PathBuf::from(std::env::var_os("SUTLER_GUEST_IMAGE")?);
+        let Some(path) = std::env::var_os("SUTLER_GUEST_IMAGE").map(PathBuf::from) else {
+            println!("SKIPPED: there is no guest; SUTLER_REAL_GUESTS=1 make test makes one");
+            return None;
+        };
         assert!(path.is_file(), "{} is not there", path.display());
         let pool = std::env::var("SUTLER_LIBVIRT_TEST_POOL").unwrap_or("sutler-test".to_owned());
         let provider = provider("qemu:///system", json!({ "pool": pool, "accelerator": "tcg" }));
