@@ -28,7 +28,7 @@ const NO_JOB: i32 = virt_sys::VIR_DOMAIN_JOB_NONE as i32;
 
 /// Copies a machine.
 pub(crate) async fn copy(host: &Libvirt, request: CloneRequest) -> Result<Accepted> {
-    plan::check(&request.target)?;
+    plan::admit(&request.target)?;
     if request.linked {
         return Err(Error::unsupported("copies share no disks with their sources here"));
     }

@@ -67,7 +67,7 @@ pub(crate) struct Live {
 
 /// Makes a machine, or finds it.
 pub(crate) async fn create(host: &Libvirt, request: CreateRequest) -> Result<Accepted> {
-    plan::check(&request)?;
+    plan::admit(&request)?;
     let settings = host.0.settings.clone();
     make(host, request, move |connect, request, uuid| parts(connect, request, uuid, &settings))
         .await

@@ -1,10 +1,10 @@
 //! What a request becomes as a domain and its volumes. Nothing here talks to a host.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use sutler_provider::{Class, CreateRequest, Disk, Error, Nic, Placement, Result};
+use sutler_provider::{Class, CreateRequest, Disk, Error, Nic, Placement, Result, check};
 use uuid::Uuid;
 
 use crate::{
@@ -18,7 +18,7 @@ pub(crate) const NAME_LIMIT: usize = 63;
 /// Types of disks that are made.
 pub(crate) const DISK_TYPES: [&str; 4] = ["thin", "thick", "eagerzeroedthick", "raw"];
 /// The root disk's name.
-pub(crate) const ROOT: &str = "root";
+pub(crate) const ROOT: &str = check::ROOT_DISK;
 /// The name that stands for QEMU's own network.
 const USER: &str = "user";
 /// How many times the CPUs and the memory a machine has room for, where it asks to grow while it runs.
@@ -34,13 +34,12 @@ pub(crate) struct Limits {
 }
 
 /// Refuses what can never work, whatever the host has.
-pub(crate) fn check(request: &CreateRequest) -> Result<()> {
-    name(&request.name)?;
+pub(crate) fn admit(request: &CreateRequest) -> Result<()> {
+    check::request(request, NAME_LIMIT)?;
     if request.managed_node.is_some() {
         return Err(Error::unsupported("libvirt has no managed groups of nodes"));
     }
     if let Some(class) = &request.class {
-        size(class)?;
         profiles(class)?;
     }
     if request.ignition && request.meta_data.is_some() {
@@ -81,39 +80,6 @@ pub(crate) fn fits(request: &CreateRequest, name: &str, limits: &Limits) -> Resu
         let why =
             format!("{} MiB are more than the host's {}", class.memory_mib, limits.memory_mib);
         return Err(Error::invalid("spec.resources.memoryMiB", why));
-    }
-    Ok(())
-}
-
-/// Refuses names that are no DNS names, or too long.
-pub(crate) fn name(name: &str) -> Result<()> {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.chars().all(inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    if name.len() > NAME_LIMIT {
-        let why = format!("{name:?} is longer than {NAME_LIMIT} characters");
-        return Err(Error::invalid("metadata.name", why));
-    }
-    if !name.split('.').all(label) {
-        return Err(Error::invalid("metadata.name", format!("{name:?} is no DNS name")));
-    }
-    Ok(())
-}
-
-/// Refuses sizes that are none.
-pub(crate) fn size(class: &Class) -> Result<()> {
-    if class.cpu == 0 {
-        return Err(Error::invalid("spec.resources.cpu", "a machine needs a CPU"));
-    }
-    if class.memory_mib == 0 {
-        return Err(Error::invalid("spec.resources.memoryMiB", "a machine needs memory"));
-    }
-    if class.root_gib == Some(0) {
-        return Err(Error::invalid("spec.disks[root].sizeGiB", "a disk needs a size"));
     }
     Ok(())
 }
@@ -165,38 +131,18 @@ fn profiles(class: &Class) -> Result<()> {
 }
 
 fn disks(disks: &[Disk]) -> Result<()> {
-    let mut names = BTreeSet::from([ROOT]);
-    let mut keys = BTreeSet::new();
-    for (index, disk) in disks.iter().enumerate() {
-        if disk.name.is_empty() || !names.insert(&disk.name) {
-            let why = format!("{:?} is empty, or given twice", disk.name);
-            return Err(Error::invalid("spec.disks", why));
-        }
-        if disk.size_gib == 0 {
-            let field = format!("spec.disks[{}].sizeGiB", disk.name);
-            return Err(Error::invalid(field, "a disk needs a size"));
-        }
+    for disk in disks {
         if !disk.scsi.is_empty() {
             let why = "disks hang on a bus of their class (libvirt.bus), and not on a controller of theirs";
             let field = format!("spec.disks[{}].scsiController", disk.name);
             return Err(Error::unsupported(why).at(field));
-        }
-        let Some(key) = &disk.kept else { continue };
-        if key.0.is_empty() || !keys.insert(key) {
-            let why = format!("{:?} is empty, or given twice", key.0);
-            return Err(Error::invalid(format!("disks[{index}].kept"), why));
         }
     }
     Ok(())
 }
 
 fn cards(nics: &[Nic]) -> Result<()> {
-    let mut names = BTreeSet::new();
     for nic in nics {
-        if nic.name.is_empty() || !names.insert(&nic.name) {
-            let why = format!("{:?} is empty, or given twice", nic.name);
-            return Err(Error::invalid("spec.networks", why));
-        }
         let field = |field: &str| format!("spec.networks[{}].{field}", nic.name);
         let bridge = |name: &str| nic.config.get("bridge").and_then(|bridge| bridge.get(name));
         let stp = bridge("stp").is_some_and(|stp| *stp == Value::Bool(true));
@@ -211,11 +157,10 @@ fn cards(nics: &[Nic]) -> Result<()> {
                 return Err(Error::unsupported(why).at(field(&format!("networkRef: {name}"))));
             }
         }
-        for (value, name) in [(&nic.ip, "ipAddress"), (&nic.gateway, "gateway")] {
-            let Some(value) = value else { continue };
-            if value.parse::<std::net::IpAddr>().is_err() {
-                return Err(Error::invalid(field(name), format!("{value:?} is no address")));
-            }
+        if let Some(gateway) = &nic.gateway
+            && gateway.parse::<std::net::IpAddr>().is_err()
+        {
+            return Err(Error::invalid(field("gateway"), format!("{gateway:?} is no address")));
         }
         if let Some(mac) = &nic.mac
             && !is_mac(mac)
@@ -429,8 +374,8 @@ mod tests {
 
     #[test]
     fn what_is_not_served_is_refused_by_name() {
-        check(&request()).unwrap();
-        check(&profile("performanceProfile", json!({"latencySensitivity": "normal"}))).unwrap();
+        admit(&request()).unwrap();
+        admit(&profile("performanceProfile", json!({"latencySensitivity": "normal"}))).unwrap();
         let zone = Placement { zone: Some("a".to_owned()), ..Placement::default() };
         let scsi = json!({"controllerType": "pvscsi"}).as_object().cloned().unwrap();
         let disk = Disk { name: "data".to_owned(), size_gib: 1, scsi, ..Disk::default() };
@@ -460,7 +405,7 @@ mod tests {
             ),
             (nic(|nic| nic.mac = Some("52:54".to_owned())), "spec.networks[lan].macAddress"),
         ] {
-            let error = check(&request).unwrap_err();
+            let error = admit(&request).unwrap_err();
             assert_eq!(error.field(), Some(field), "{error}");
         }
     }

@@ -25,7 +25,7 @@ const LET_GO: Duration = Duration::from_secs(20);
 
 /// Changes a machine.
 pub(crate) async fn change(host: &Libvirt, request: ReconfigureRequest) -> Result<Started> {
-    plan::check(&request.desired)?;
+    plan::admit(&request.desired)?;
     let facts = host.facts().await?;
     plan::fits(&request.desired, &facts.name, &facts.limits)?;
     let asked = request.clone();

@@ -13,6 +13,7 @@
 //! - A change that is asked for twice ends as if it were asked for once.
 
 pub mod capabilities;
+pub mod check;
 pub mod clock;
 pub mod contract;
 pub mod credentials;

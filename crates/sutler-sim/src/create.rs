@@ -20,7 +20,7 @@ const MANAGED: (u32, u64) = (2, 4096);
 
 /// Makes a machine, or finds the one that was asked for already.
 pub(crate) fn create(txn: &mut Txn<'_>, request: &CreateRequest) -> Result<Begun<Accepted>> {
-    validate::check(txn.settings, request)?;
+    validate::request(txn.settings, request)?;
     if let Some(existing) = existing(txn, request)? {
         return Ok(accepted(txn, &existing));
     }
@@ -47,7 +47,7 @@ pub(crate) fn create(txn: &mut Txn<'_>, request: &CreateRequest) -> Result<Begun
 /// Copies a machine, under the rules of making one.
 pub(crate) fn clone(txn: &mut Txn<'_>, request: &CloneRequest) -> Result<Begun<Accepted>> {
     let target = &request.target;
-    validate::check(txn.settings, target)?;
+    validate::request(txn.settings, target)?;
     if request.linked && !txn.settings.can(Feature::LinkedClones) {
         return Err(Error::unsupported("this provider cannot make linked clones"));
     }

@@ -3,7 +3,9 @@
 //! Which machine has one is said by that machine's disks and nowhere else: whatever ends a machine
 //! sets its kept disks free.
 
-use sutler_provider::{CreateRequest, Disk, DiskInfo, DiskKey, Error, KeptDisk, Result, Started};
+use sutler_provider::{
+    CreateRequest, Disk, DiskInfo, DiskKey, Error, KeptDisk, Result, Started, check,
+};
 
 use crate::{
     answer::Begun,
@@ -12,7 +14,6 @@ use crate::{
     row::{Doing, KeptRow, Row},
     state::{Op, State},
     txn::Txn,
-    validate,
 };
 
 /// Refuses kept disks that cannot be given to a machine: those that another one has, and those that
@@ -28,7 +29,7 @@ pub(crate) fn free(state: &State, taker: Option<&Row>, request: &CreateRequest) 
         } else {
             continue;
         };
-        return Err(Error::conflict(why).at(validate::disk_kept(index)));
+        return Err(Error::conflict(why).at(check::disk_kept(index)));
     }
     Ok(())
 }

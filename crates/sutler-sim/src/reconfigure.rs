@@ -1,6 +1,6 @@
 //! Changing a machine until it is as desired.
 
-use sutler_provider::{DiskInfo, Error, Power, ReconfigureRequest, Result, Started};
+use sutler_provider::{DiskInfo, Error, Power, ReconfigureRequest, Result, Started, check};
 
 use crate::{
     answer::Begun,
@@ -17,7 +17,7 @@ use crate::{
 /// Changes a machine; what is as desired already takes no work.
 pub(crate) fn begin(txn: &mut Txn<'_>, request: &ReconfigureRequest) -> Result<Begun<Started>> {
     let mut row = txn.proven(&request.id, &request.proof)?;
-    validate::check(txn.settings, &request.desired)?;
+    validate::request(txn.settings, &request.desired)?;
     let mut desired = row.clone();
     let changed = apply(txn, &mut desired, request)?;
     if !changed && row.work.is_none() && !row.broken {
@@ -101,7 +101,7 @@ fn disks(state: &State, row: &mut Row, request: &ReconfigureRequest) -> Result<b
                 return Ok(());
             }
             let why = format!("the disk has {} GiB, and disks do not shrink", disk.size_gib);
-            return Err(Error::invalid(validate::disk_size(&disk.name), why));
+            return Err(Error::invalid(check::disk_size(&disk.name), why));
         }
         grown |= size_gib > disk.size_gib;
         disk.size_gib = size_gib;
@@ -120,7 +120,7 @@ fn disks(state: &State, row: &mut Row, request: &ReconfigureRequest) -> Result<b
         if let Some(other) = disks.iter().find(other) {
             let why =
                 format!("its disk {:?} is in the way, and has to be removed first", other.name);
-            return Err(Error::conflict(why).at(validate::disk_kept(index)));
+            return Err(Error::conflict(why).at(check::disk_kept(index)));
         }
         match disks.iter_mut().find(|disk| disk.name == wanted.name) {
             Some(found) => grow(found, wanted.size_gib)?,

@@ -1,8 +1,6 @@
 //! What no hypervisor takes.
 
-use std::{collections::BTreeSet, net::IpAddr};
-
-use sutler_provider::{CreateRequest, Error, Image, Result};
+use sutler_provider::{CreateRequest, Error, Image, Result, check};
 
 use crate::{
     row::{Card, addresses, mac},
@@ -11,85 +9,18 @@ use crate::{
 };
 
 /// Refuses requests that can never work.
-pub(crate) fn check(settings: &Settings, request: &CreateRequest) -> Result<()> {
-    name(settings, &request.name)?;
-    if let Some(class) = &request.class {
-        if class.cpu == 0 {
-            return Err(Error::invalid("spec.resources.cpu", "a machine needs a CPU"));
-        }
-        if class.memory_mib == 0 {
-            return Err(Error::invalid("spec.resources.memoryMiB", "a machine needs memory"));
-        }
-        if class.root_gib == Some(0) {
-            return Err(Error::invalid("spec.disks[root].sizeGiB", "a disk needs a size"));
-        }
-    }
-    let mut seen = BTreeSet::from(["root"]);
-    let mut keys = BTreeSet::new();
+pub(crate) fn request(settings: &Settings, request: &CreateRequest) -> Result<()> {
     for (index, disk) in request.disks.iter().enumerate() {
-        if disk.name.is_empty() || !seen.insert(&disk.name) {
-            let why = format!("{:?} is empty, or given twice", disk.name);
-            return Err(Error::invalid("spec.disks", why));
-        }
-        if disk.size_gib == 0 {
-            return Err(Error::invalid(disk_size(&disk.name), "a disk needs a size"));
-        }
-        let Some(key) = &disk.kept else { continue };
-        if !settings.can(Feature::KeptDisks) {
+        if disk.kept.is_some() && !settings.can(Feature::KeptDisks) {
             let why = "this provider has no disks that outlive their machines";
-            return Err(Error::unsupported(why).at(disk_kept(index)));
-        }
-        if key.0.is_empty() || !keys.insert(key) {
-            let why = format!("{:?} is empty, or given twice", key.0);
-            return Err(Error::invalid(disk_kept(index), why));
+            return Err(Error::unsupported(why).at(check::disk_kept(index)));
         }
     }
-    let mut seen = BTreeSet::new();
-    for nic in &request.nics {
-        if nic.name.is_empty() || !seen.insert(&nic.name) {
-            let why = format!("{:?} is empty, or given twice", nic.name);
-            return Err(Error::invalid("spec.networks", why));
-        }
-        if let Some(ip) = &nic.ip
-            && ip.parse::<IpAddr>().is_err()
-        {
-            let field = format!("spec.networks[{}].ipAddress", nic.name);
-            return Err(Error::invalid(field, format!("{ip:?} is no address")));
-        }
-    }
+    check::request(request, settings.name_limit)?;
     if request.managed_node.is_some() && !settings.can(Feature::ManagedNodes) {
         return Err(Error::unsupported("this provider cannot make nodes of managed groups"));
     }
     Ok(())
-}
-
-/// Refuses names that are no DNS names, or too long.
-pub(crate) fn name(settings: &Settings, name: &str) -> Result<()> {
-    let label = |label: &str| {
-        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        !label.is_empty()
-            && label.chars().all(inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    if name.len() > settings.name_limit {
-        let why = format!("{name:?} is longer than {} characters", settings.name_limit);
-        return Err(Error::invalid("metadata.name", why));
-    }
-    if !name.split('.').all(label) {
-        return Err(Error::invalid("metadata.name", format!("{name:?} is no DNS name")));
-    }
-    Ok(())
-}
-
-/// The field of a disk's size.
-pub(crate) fn disk_size(name: &str) -> String {
-    format!("spec.disks[{name}].sizeGiB")
-}
-
-/// The field of a disk's key.
-pub(crate) fn disk_kept(index: usize) -> String {
-    format!("disks[{index}].kept")
 }
 
 /// What an image is called on the platform, and how large it is; strict platforms know which exist.
