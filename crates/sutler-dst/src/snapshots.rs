@@ -341,8 +341,11 @@ impl Snapshots {
             return Ok(());
         }
         let newer = self.records.values().filter(|other| {
+            // Of two processes that both think that they lead, one may not know yet what the other saw:
+            // what is on the platform is good, whoever writes last.
+            let good = || intent(other).is_some_and(|intent| is_on(&intent, sims));
             other.labels().get(labels::SCHEDULE_UID) == mark
-                && phase(other) == Some(SnapshotPhase::Ready)
+                && (phase(other) == Some(SnapshotPhase::Ready) || good())
                 && run_of(other).is_some_and(|other| other > run)
         });
         match newer.count() >= KEPT {
@@ -352,7 +355,7 @@ impl Snapshots {
     }
 
     /// What has not come to rest.
-    pub fn unsettled(&self) -> Option<String> {
+    pub fn unsettled(&self, sims: &BTreeMap<String, Sim>) -> Option<String> {
         self.records.values().find_map(|snapshot| {
             let name = snapshot.name_any();
             let status = snapshot.status.as_ref();
@@ -362,7 +365,8 @@ impl Snapshots {
                 status.and_then(|s| conditions::find(&s.conditions, condition_types::READY));
             let Some(ready) = ready else { return Some(format!("snapshot {name} says nothing")) };
             // A machine that was left half made keeps its snapshots until a person looks at it.
-            let helpless = stalled || ready.reason == "Conflict";
+            let stuck = || intent(snapshot).is_some_and(|intent| is_half_made(&intent, sims));
+            let helpless = stalled || ready.reason == "Conflict" || stuck();
             if snapshot.metadata.deletion_timestamp.is_some() && !helpless {
                 return Some(format!("snapshot {name} is still being deleted: {}", ready.message));
             }
@@ -378,7 +382,7 @@ impl Snapshots {
 
     /// After the calm: what is ready is there, and a schedule has no more than it keeps.
     pub fn judge_end(&self, sims: &BTreeMap<String, Sim>) -> std::result::Result<(), String> {
-        if let Some(open) = self.unsettled() {
+        if let Some(open) = self.unsettled(sims) {
             return Err(open);
         }
         let mut kept: BTreeMap<&str, usize> = BTreeMap::new();
@@ -411,6 +415,12 @@ fn is_on(intent: &Intent, sims: &BTreeMap<String, Sim>) -> bool {
                 && names.into_iter().any(|found| found.name == intent.name)
         })
     })
+}
+
+/// Whether the machine of a snapshot was given up half way: what is on it stays.
+fn is_half_made(intent: &Intent, sims: &BTreeMap<String, Sim>) -> bool {
+    let all = sims.values().flat_map(Sim::machines);
+    all.into_iter().any(|truth| truth.machine.id == intent.machine && truth.broken)
 }
 
 fn run_of(snapshot: &VMSnapshot) -> Option<Timestamp> {
