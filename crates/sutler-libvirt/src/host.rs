@@ -163,7 +163,7 @@ impl Libvirt {
             deadlines: DEADLINES,
             concurrency: 16,
             reconfigure: qemu,
-            reconfigure_online: false,
+            reconfigure_online: qemu,
             disk_growth_online: qemu,
             graceful_shutdown: true,
             pause: true,
