@@ -203,7 +203,8 @@ impl Domain {
 
     /// Ports for devices that are plugged in while it runs: a q35 has one to spare.
     fn ports(&self) -> Vec<Element> {
-        let controller = |model: &str| element("controller").with("type", "pci").with("model", model);
+        let controller =
+            |model: &str| element("controller").with("type", "pci").with("model", model);
         match self.machine.contains("q35") {
             false => Vec::new(),
             true => std::iter::once(controller("pcie-root").with("index", 0))
