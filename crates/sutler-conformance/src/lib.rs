@@ -34,6 +34,10 @@ pub struct Options {
     pub linked: bool,
     /// An image that the platform can bring in from outside; each case gives it a name of its own.
     pub image: Image,
+    /// Where disks are sent to; each case adds a name of its own.
+    pub export_to: String,
+    /// Where a disk comes from.
+    pub import_from: String,
     /// How long a platform may take for one step.
     pub patience: Duration,
     /// How often it is asked in the meantime.
@@ -55,6 +59,8 @@ impl Options {
                 url: Some("https://example.invalid/image.qcow2".to_owned()),
                 ..Image::default()
             },
+            export_to: "s3://conformance".to_owned(),
+            import_from: "https://example.invalid/disk".to_owned(),
             patience: Duration::from_secs(120),
             poll: Duration::from_millis(200),
             parallel: 4,

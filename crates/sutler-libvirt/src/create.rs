@@ -445,6 +445,8 @@ pub(crate) fn make_disk(connect: &Connect, disk: &Part) -> Done {
         From::Itself => {
             let volume = storage::at_path(connect, &disk.path)?
                 .ok_or_else(|| Error::not_found(format!("the disk at {} is gone", disk.path)))?;
+            // Of a disk that was brought here, nobody need know any more that it came whole.
+            pool.remove(&names::image_whole(&disk.volume.name))?;
             grow(&volume, disk.volume.bytes)
         }
     }

@@ -112,7 +112,7 @@ fn prepared(pool: &str, volume: &Volume) -> Prepared {
 }
 
 /// An image that was brought here, whole.
-async fn brought(host: &Libvirt, pool: &str, name: &str) -> Result<Option<Prepared>> {
+pub(crate) async fn brought(host: &Libvirt, pool: &str, name: &str) -> Result<Option<Prepared>> {
     let (pool, name) = (pool.to_owned(), name.to_owned());
     host.0
         .link
@@ -182,7 +182,7 @@ fn headers(image: &Image) -> Vec<(String, String)> {
 }
 
 /// Puts a file into a pool. Only when all of it is there does the volume beside it say so.
-fn store(
+pub(crate) fn store(
     connect: &Connect,
     path: &Path,
     format: Option<&str>,

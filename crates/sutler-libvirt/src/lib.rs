@@ -45,6 +45,7 @@ mod show;
 mod snapshots;
 mod storage;
 mod tasks;
+mod transfer;
 mod volume;
 mod watch;
 mod xml;

@@ -224,3 +224,25 @@ pub(crate) fn upload(
     }
     Ok(stream.finish()?)
 }
+
+/// Reads a volume to its end.
+pub(crate) fn download(
+    connect: &Connect,
+    volume: &StorageVol,
+    mut write: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> Done {
+    let stream = Stream::new(connect, 0)?;
+    volume.download(&stream, 0, 0, 0)?;
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let count = usize::try_from(stream.recv(&mut buffer)?).unwrap_or_default();
+        if count == 0 {
+            break;
+        }
+        if let Err(error) = write(&buffer[..count]) {
+            drop(stream.abort());
+            return Err(Error::failed(format!("what is downloaded cannot be kept: {error}")).into());
+        }
+    }
+    Ok(stream.finish()?)
+}

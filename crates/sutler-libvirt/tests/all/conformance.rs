@@ -55,9 +55,12 @@ async fn the_driver_for_tests_over_grpc() {
 #[tokio::test(flavor = "multi_thread")]
 async fn real_guests() {
     let Some(lab) = Lab::open().await else { return };
+    let exports = tempfile::tempdir().unwrap();
     let options = Options {
         template: Some(lab.template.clone()),
         linked: true,
+        export_to: format!("file://{}", exports.path().display()),
+        import_from: format!("file://{}", lab.path.display()),
         image: lab.image(),
         poll: Duration::from_millis(100),
         patience: Duration::from_secs(120),

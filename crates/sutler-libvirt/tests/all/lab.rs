@@ -43,7 +43,7 @@ pub(crate) struct Lab {
     pub(crate) provider: Arc<Libvirt>,
     /// The image's name in the pool.
     pub(crate) template: String,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pool: String,
 }
 
