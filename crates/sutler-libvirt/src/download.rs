@@ -89,7 +89,10 @@ pub(crate) async fn put(url: &str, path: &Path, credentials: &Credentials) -> Re
 }
 
 /// A request with what its receiver wants to know.
-fn with_secret(request: reqwest::RequestBuilder, credentials: &Credentials) -> reqwest::RequestBuilder {
+fn with_secret(
+    request: reqwest::RequestBuilder,
+    credentials: &Credentials,
+) -> reqwest::RequestBuilder {
     let secret = |key: &str| credentials.get(key).and_then(|secret| secret.expose_str());
     match (secret("token"), secret("username")) {
         (Some(token), _) => request.bearer_auth(token),

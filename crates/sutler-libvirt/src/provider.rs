@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use sutler_provider::{
     Accepted, Capabilities, CloneRequest, Console, CreateRequest, DeleteRequest, DiskInfo, DiskKey,
-    DiskRef, EventStream, ExportRequest, Exported, GuestCommand, GuestOutput, Host, ImportRequest, Imported, KeptDisk, Listing, Machine, MachineId,
-    Owner, PowerRequest, PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result,
-    SnapshotId, SnapshotRequest, Snapshotted, Started, TaskId, TaskState, Template,
+    DiskRef, EventStream, ExportRequest, Exported, GuestCommand, GuestOutput, Host, ImportRequest,
+    Imported, KeptDisk, Listing, Machine, MachineId, Owner, PowerRequest, PrepareRequest, Prepared,
+    Proof, Provider, ReconfigureRequest, Result, SnapshotId, SnapshotRequest, Snapshotted, Started,
+    TaskId, TaskState, Template,
 };
 
 use crate::{

@@ -43,7 +43,8 @@ impl Place {
             Some(("file", path)) if path.starts_with('/') => Ok(Self::File(PathBuf::from(path))),
             Some(("http" | "https", _)) => Ok(Self::Http(text.to_owned())),
             _ => {
-                let why = format!("{text:?} is no place for a disk: write file:///PATH or https://…");
+                let why =
+                    format!("{text:?} is no place for a disk: write file:///PATH or https://…");
                 Err(Error::invalid(field, why))
             }
         }
@@ -91,11 +92,8 @@ pub(crate) async fn export(host: &Libvirt, request: ExportRequest) -> Result<Exp
         let sent = send(&sender, &export, &place, &request, &progress).await;
         // What was copied for the journey goes, whether or not it was made.
         let prefix = export.prefix();
-        let cleaned = sender
-            .0
-            .link
-            .change(move |connect| storage::remove_all(connect, &prefix))
-            .await;
+        let cleaned =
+            sender.0.link.change(move |connect| storage::remove_all(connect, &prefix)).await;
         sent?;
         cleaned?;
         Ok(Some(export.number))
@@ -164,9 +162,8 @@ fn copy(
     let found = find::by_uuid(connect, machine)?;
     let (domain, seen) = found.ok_or_else(|| remove::gone(machine))?;
     let by_name = seen.disks_by_name();
-    let seen_disk = by_name
-        .get(disk)
-        .ok_or_else(|| Error::not_found(format!("there is no disk {disk:?}")))?;
+    let seen_disk =
+        by_name.get(disk).ok_or_else(|| Error::not_found(format!("there is no disk {disk:?}")))?;
     let mut source = seen_disk.path.clone().unwrap_or_default();
     let into = Pool::find(connect, pool, "spec.options.pool")?;
     storage::remove_all(connect, prefix)?;
@@ -185,8 +182,7 @@ fn copy(
     let bytes = storage::describe(&from)?.bytes;
     let name = format!("{prefix}copy.{format}");
     let path = into.path_of(&name);
-    let volume =
-        NewVolume { name, format: format.to_owned(), bytes, thick: false, backing: None };
+    let volume = NewVolume { name, format: format.to_owned(), bytes, thick: false, backing: None };
     into.copy(&volume, &from)?;
     Ok(path)
 }
@@ -218,7 +214,12 @@ pub(crate) async fn import(host: &Libvirt, request: ImportRequest) -> Result<Imp
     let pool = request.storage_hint.clone().unwrap_or_else(|| host.0.settings.pool.clone());
     let id = format!("{pool}/{name}");
     if let Some(found) = images::brought(host, &pool, &name).await? {
-        return Ok(Imported { id, path: found.path, size_bytes: found.size_bytes, ..Imported::default() });
+        return Ok(Imported {
+            id,
+            path: found.path,
+            size_bytes: found.size_bytes,
+            ..Imported::default()
+        });
     }
     let (bringer, told) = (host.clone(), id.clone());
     let task = host.0.tasks.begin(&format!("import/{id}"), move |progress| async move {
@@ -261,9 +262,10 @@ async fn bring(
     };
     let (format, path) = (request.format.clone(), file.clone());
     let (pool, name, told) = (pool.to_owned(), name.to_owned(), progress.clone());
-    let stored = host.0.link.long(move |connect| {
-        images::store(connect, &path, format.as_deref(), &pool, &name, &told)
-    });
+    let stored = host
+        .0
+        .link
+        .long(move |connect| images::store(connect, &path, format.as_deref(), &pool, &name, &told));
     let stored = stored.await;
     if matches!(place, Place::Http(_)) && stored.is_ok() {
         drop(std::fs::remove_file(file));
