@@ -44,7 +44,7 @@ pub struct Options {
     pub poll: Duration,
     /// Cases that run at the same time; one where the platform gives IDs again.
     pub parallel: usize,
-    /// Only cases whose names contain this.
+    /// Only cases whose names contain this, or one of these with commas between them.
     pub only: Option<String>,
 }
 
@@ -87,7 +87,8 @@ pub async fn run(provider: Arc<dyn Provider>, options: &Options) -> Report {
         None => provider.templates().await.ok().and_then(|all| Some(all.first()?.name.clone())),
     };
     let wanted = |case: &Case| {
-        options.only.as_ref().is_none_or(|part| case.full_name().contains(part.as_str()))
+        let names = |part: &str| case.full_name().contains(part);
+        options.only.as_ref().is_none_or(|parts| parts.split(',').any(names))
     };
     // Where IDs are given again, a case could not tell its own machine's from a neighbour's.
     let parallel = if capabilities.reuses_ids { 1 } else { options.parallel.max(1) };

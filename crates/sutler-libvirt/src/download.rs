@@ -188,18 +188,32 @@ fn full(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
+/// Checksums that are made here.
+pub(crate) enum Checksum {
+    Sha256,
+    Sha512,
+}
+
+/// A checksum by its name. Others do not show that nobody meddled with a file.
+pub(crate) fn known_checksum(how: &str) -> Result<Checksum> {
+    match how.to_lowercase().as_str() {
+        "sha256" => Ok(Checksum::Sha256),
+        "sha512" => Ok(Checksum::Sha512),
+        other => {
+            let why =
+                format!("checksums by {other} are not made here: there are sha256 and sha512");
+            Err(Error::invalid("spec.source.checksumType", why))
+        }
+    }
+}
+
 /// Whether a file adds up to what was said of it.
 pub(crate) fn verify(path: &Path, checksum: Option<(&str, &str)>) -> Result<()> {
     let Some((sum, how)) = checksum else { return Ok(()) };
     let sum = sum.rsplit(':').next().unwrap_or(sum).trim().to_lowercase();
-    let found = match how.to_lowercase().as_str() {
-        "sha256" => digest::<Sha256>(path)?,
-        "sha512" => digest::<Sha512>(path)?,
-        other => {
-            let why =
-                format!("checksums by {other} are not made here: there are sha256 and sha512");
-            return Err(Error::invalid("spec.source.checksumType", why));
-        }
+    let found = match known_checksum(how)? {
+        Checksum::Sha256 => digest::<Sha256>(path)?,
+        Checksum::Sha512 => digest::<Sha512>(path)?,
     };
     match found == sum {
         true => Ok(()),

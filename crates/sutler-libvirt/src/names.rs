@@ -62,6 +62,11 @@ pub(crate) fn image_whole(image: &str) -> String {
     format!("{image}.ok")
 }
 
+/// An image on its way to another format.
+pub(crate) fn image_arriving(image: &str) -> String {
+    format!("{image}.in")
+}
+
 /// Whether the volume is of our making.
 pub(crate) fn is_ours(volume: &str) -> bool {
     let rest = volume.strip_prefix("sutler-").unwrap_or_default();

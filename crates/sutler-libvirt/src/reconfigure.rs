@@ -10,7 +10,7 @@ use crate::{
     create::{self, Part},
     domain::{Card, DiskDef, Seen},
     fault::{Done, unless},
-    find,
+    find, guest,
     host::Libvirt,
     mark::{DiskMark, Mark},
     plan::{self, ROOT},
@@ -197,7 +197,9 @@ fn grow(connect: &Connect, domain: &Domain, seen: &Seen, disk: &DiskInfo, gib: u
     let device = device.unwrap_or_else(|| disk.name.clone());
     if domain.is_active()? {
         let bytes = virt_sys::VIR_DOMAIN_BLOCK_RESIZE_BYTES;
-        return Ok(domain.block_resize(&device, gib * GIB, bytes)?);
+        domain.block_resize(&device, gib * GIB, bytes)?;
+        guest::fill(domain, seen, &plan::serial(&disk.name));
+        return Ok(());
     }
     let path = disk.path.clone().unwrap_or_default();
     let volume = storage::at_path(connect, &path)?.ok_or_else(|| {

@@ -261,11 +261,12 @@ async fn bring(
         }
     };
     let (format, path) = (request.format.clone(), file.clone());
-    let (pool, name, told) = (pool.to_owned(), name.to_owned(), progress.clone());
+    let into = images::Place { pool: pool.to_owned(), name: name.to_owned(), format: None };
+    let told = progress.clone();
     let stored = host
         .0
         .link
-        .long(move |connect| images::store(connect, &path, format.as_deref(), &pool, &name, &told));
+        .long(move |connect| images::store(connect, &path, format.as_deref(), &into, &told));
     let stored = stored.await;
     if matches!(place, Place::Http(_)) && stored.is_ok() {
         drop(std::fs::remove_file(file));

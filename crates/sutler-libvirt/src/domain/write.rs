@@ -266,6 +266,25 @@ impl DiskDef {
             .child(element("target").with("dev", &self.device).with("bus", &self.bus))
             .children(limits)
             .child(element("serial").text(&self.serial))
+            .children(self.address())
+    }
+}
+
+impl DiskDef {
+    /// Where a SCSI disk hangs: each is a target of the one controller. By itself libvirt would put the
+    /// eighth on a second controller, of a model that cloud kernels have no driver for.
+    fn address(&self) -> Option<Element> {
+        let letters = self.device.strip_prefix("sd").filter(|_| self.bus == "scsi")?;
+        let digit = |letter: u8| usize::from(letter.saturating_sub(b'a')) + 1;
+        let number = letters.bytes().fold(0, |number, letter| number * 26 + digit(letter));
+        Some(
+            element("address")
+                .with("type", "drive")
+                .with("controller", 0)
+                .with("bus", 0)
+                .with("target", number.saturating_sub(1))
+                .with("unit", 0),
+        )
     }
 }
 
