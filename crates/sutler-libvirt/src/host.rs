@@ -34,8 +34,8 @@ use crate::{
 const DEADLINES: Deadlines = Deadlines {
     look: Duration::from_secs(60),
     list: Duration::from_secs(120),
-    make: Duration::from_secs(90),
-    change: Duration::from_secs(90),
+    make: Duration::from_secs(120),
+    change: Duration::from_secs(120),
     transfer: Duration::from_secs(1800),
 };
 

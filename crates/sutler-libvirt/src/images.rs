@@ -248,7 +248,7 @@ pub(crate) fn store(
     let length = file.metadata().map_err(unreadable)?.len();
     let mut head = vec![0; qcow2::HEAD.min(usize::try_from(length).unwrap_or(qcow2::HEAD))];
     file.read_exact(&mut head).map_err(unreadable)?;
-    let kind = qcow2::read(&head, format)?;
+    let kind = qcow2::read(&head, length, format)?;
     if length == 0 {
         return Err(Error::failed("the image is empty").into());
     }

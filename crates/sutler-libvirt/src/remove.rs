@@ -45,7 +45,7 @@ pub(crate) async fn delete(host: &Libvirt, request: DeleteRequest) -> Result<Sta
 
 /// Removes a machine of ours with all that was made for it. The caller has its turn at it.
 pub(crate) async fn all(host: &Libvirt, uuid: Uuid) -> Result<()> {
-    host.0.link.change(move |connect| remove(connect, uuid)).await?;
+    host.0.link.change_in_task(move |connect| remove(connect, uuid)).await?;
     host.0.addresses.forget(uuid);
     Ok(())
 }

@@ -87,12 +87,13 @@ impl Pool {
 
     /// Makes a volume. One of this name is in the way.
     pub(crate) fn make(&self, new: &NewVolume) -> Done<StorageVol> {
-        Ok(StorageVol::create_xml(&self.pool, &new.write().to_string(), 0)?)
+        Ok(StorageVol::create_xml(&self.pool, &new.write().to_string(), new.flags())?)
     }
 
     /// Makes a volume with the contents of another, which may be in another pool.
     pub(crate) fn copy(&self, new: &NewVolume, from: &StorageVol) -> Done<StorageVol> {
-        let copy = StorageVol::create_xml_from(&self.pool, &new.write().to_string(), from, 0)?;
+        let xml = new.write().to_string();
+        let copy = StorageVol::create_xml_from(&self.pool, &xml, from, new.flags())?;
         if copy.info()?.capacity < new.bytes {
             copy.resize(new.bytes, 0)?;
         }

@@ -92,8 +92,8 @@ pub(crate) async fn export(host: &Libvirt, request: ExportRequest) -> Result<Exp
         let sent = send(&sender, &export, &place, &request, &progress).await;
         // What was copied for the journey goes, whether or not it was made.
         let prefix = export.prefix();
-        let cleaned =
-            sender.0.link.change(move |connect| storage::remove_all(connect, &prefix)).await;
+        let clean = move |connect: &Connect| storage::remove_all(connect, &prefix);
+        let cleaned = sender.0.link.change_in_task(clean).await;
         sent?;
         cleaned?;
         Ok(Some(export.number))
