@@ -81,6 +81,9 @@ impl Lab {
         let target = format!("guest-{}-{made}", file.len());
         let lab = Self { provider, template: format!("sutler-image-{target}"), path, pool };
         let request = PrepareRequest { image: lab.image(), target, ..PrepareRequest::default() };
+        // Two tests bring the same image.
+        static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _one = ONE.lock().await;
         let prepared = lab.provider.image_prepare(request).await.unwrap();
         if let Some(task) = prepared.task {
             lab.ended(&task).await;
