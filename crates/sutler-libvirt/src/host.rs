@@ -34,8 +34,8 @@ use crate::{
 const DEADLINES: Deadlines = Deadlines {
     look: Duration::from_secs(60),
     list: Duration::from_secs(120),
-    make: Duration::from_secs(120),
-    change: Duration::from_secs(120),
+    make: Duration::from_secs(90),
+    change: Duration::from_secs(90),
     transfer: Duration::from_secs(1800),
 };
 
@@ -209,11 +209,11 @@ impl Libvirt {
                     host.memory_mib_used += seen.memory_mib.unwrap_or_default();
                 }
                 let (mut all, mut taken) = (0, 0);
-                for pool in Pool::all(connect)? {
-                    let info = pool.pool.info()?;
+                let room = |pool: &Pool| Ok((pool.name.clone(), pool.pool.info()?));
+                for (name, info) in Pool::ask_all(connect, room)? {
                     all += info.capacity;
                     taken += info.allocation;
-                    host.datastores.push(pool.name);
+                    host.datastores.push(name);
                 }
                 host.disk_gib = Some(all / GIB);
                 host.disk_gib_used = taken / GIB;

@@ -15,6 +15,7 @@ use virt::connect::Connect;
 use crate::{
     download::{self, Wanted},
     fault::Done,
+    find,
     host::Libvirt,
     names, qcow2,
     storage::{self, Pool},
@@ -314,15 +315,40 @@ pub(crate) async fn remove(host: &Libvirt, target: &str) -> Result<Started> {
 }
 
 fn remove_everywhere(connect: &Connect, name: &str) -> Done {
-    let pools = Pool::all(connect)?;
-    for pool in &pools {
+    loop {
+        let pools = Pool::all(connect)?;
+        let removed = remove_from(connect, &pools, name);
+        // One that was stopped meanwhile is looked at as such.
+        if removed.is_ok() || !Pool::were_stopped(&pools)? {
+            return removed;
+        }
+    }
+}
+
+fn remove_from(connect: &Connect, pools: &[Pool], name: &str) -> Done {
+    // What is built upon it where nobody sees it would be lost.
+    let stopped = storage::stopped(connect)?;
+    if !stopped.is_empty() {
+        for (_, seen) in find::all(connect)? {
+            let paths = seen.disks.iter().filter_map(|disk| disk.path.as_ref());
+            if let Some(pool) = paths.filter_map(|path| storage::pool_at(&stopped, path)).next() {
+                let why = format!(
+                    "storage pool {pool:?}, which has a disk of {:?}, is not started: whether that is \
+                     built upon the image cannot be seen",
+                    seen.name
+                );
+                return Err(Error::unavailable(why).into());
+            }
+        }
+    }
+    for pool in pools {
         pool.remove(&names::image_arriving(name))?;
         let Some(volume) = pool.volume(name)? else {
             pool.remove(&names::image_whole(name))?;
             continue;
         };
         let path = storage::describe(&volume)?.path;
-        if let Some(user) = built_upon(&pools, &path)? {
+        if let Some(user) = built_upon(pools, &path)? {
             let why = format!("image {name:?} is in use: disk {user:?} is built upon it");
             return Err(Error::conflict(why).into());
         }

@@ -25,10 +25,10 @@ use crate::{
 
 /// Calls of one connection that may block at the same time; a host lets one connection have five.
 const SLOTS: usize = 5;
-/// How long a look may wait for its slot.
-const LOOK_TURN: Duration = Duration::from_secs(20);
-/// How long a change may wait for its slot: five others may be starting machines on a busy host.
-const CHANGE_TURN: Duration = Duration::from_secs(45);
+/// Slots that tasks may have: a request finds one however many machines are being started.
+const TASK_SLOTS: usize = 4;
+/// How long a call may wait for its slot.
+const TURN: Duration = Duration::from_secs(20);
 /// How long a task may wait for its slot, which nobody waits for in turn.
 const TASK_TURN: Duration = Duration::from_secs(600);
 /// Long calls that have a connection of their own.
@@ -56,6 +56,8 @@ struct Inner {
     looks: Line,
     /// For changes, which may take long: looks do not wait behind them.
     changes: Line,
+    /// For changes that tasks make.
+    tasks: Semaphore,
     long: Arc<Semaphore>,
     signals: mpsc::UnboundedSender<Signal>,
 }
@@ -116,6 +118,7 @@ impl Link {
             endpoint,
             looks: Line::new(),
             changes: Line::new(),
+            tasks: Semaphore::new(TASK_SLOTS),
             long: Arc::new(Semaphore::new(LONG_SLOTS)),
             signals,
         };
@@ -127,7 +130,7 @@ impl Link {
         &self,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Look, LOOK_TURN, LOOK, job).await
+        self.run(Kind::Look, TURN, LOOK, job).await
     }
 
     /// Runs a job that looks at everything.
@@ -135,7 +138,7 @@ impl Link {
         &self,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Look, LOOK_TURN, SURVEY, job).await
+        self.run(Kind::Look, TURN, SURVEY, job).await
     }
 
     /// Runs a job that changes something. Without an answer its outcome is not known.
@@ -143,7 +146,7 @@ impl Link {
         &self,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Change, CHANGE_TURN, CHANGE, job).await
+        self.run(Kind::Change, TURN, CHANGE, job).await
     }
 
     /// Runs a job that changes something for a task, which can wait.
@@ -151,6 +154,7 @@ impl Link {
         &self,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
+        let _one = self.0.tasks.acquire().await.map_err(closed)?;
         self.run(Kind::Change, TASK_TURN, TASK, job).await
     }
 

@@ -58,6 +58,10 @@ fn remove(connect: &Connect, uuid: Uuid) -> Done {
     for path in own_disks(&seen) {
         if let Some(volume) = storage::at_path_or_new(connect, &path)? {
             unless(volume.delete(0), &[ErrorKind::NotFound])?;
+        } else if let Some(pool) = storage::pool_at(&storage::stopped(connect)?, &path) {
+            // What cannot be seen may still be there, and would be nobody's.
+            let why = format!("storage pool {pool:?}, which has its disk, is not started");
+            return Err(Error::unavailable(why).into());
         }
     }
     storage::remove_all(connect, &names::of_machine(uuid))?;

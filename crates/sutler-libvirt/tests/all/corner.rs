@@ -202,9 +202,21 @@ impl Corner {
     }
 
     pub(crate) async fn delete(&self, made: &Made) {
+        self.try_delete(made).await.unwrap();
+    }
+
+    pub(crate) async fn try_delete(&self, made: &Made) -> Result<(), Error> {
         let request = DeleteRequest { id: made.id.clone(), proof: made.proof() };
-        let started = self.provider.delete(request).await.unwrap();
-        self.ended(started.task).await.unwrap();
+        let started = self.provider.delete(request).await?;
+        self.ended(started.task).await
+    }
+
+    /// Stops the pool, or starts it again.
+    pub(crate) fn run_pool(&self, runs: bool) {
+        match runs {
+            true => self.pool.create(0).unwrap(),
+            false => self.pool.destroy().unwrap(),
+        }
     }
 
     /// Domains with the word in their names, and all volumes of the pool.

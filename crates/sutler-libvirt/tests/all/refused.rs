@@ -71,6 +71,26 @@ async fn images_come_in_another_format() {
     corner.assert_empty();
 }
 
+/// What nobody can see is not taken for gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_a_pool_that_does_not_run() {
+    let Some(corner) = Corner::open() else { return };
+    let request = corner.image_from(&corner.image.clone());
+    let image = corner.bring(request.clone()).await.unwrap();
+    let made = corner.make(corner.request(Some(&image))).await.unwrap();
+    corner.run_pool(false);
+    assert_refused(corner.try_delete(&made).await, ErrorKind::Unavailable, "is not started");
+    let answer = corner.provider.image_remove(&request.target).await;
+    assert_refused(answer, ErrorKind::Unavailable, "is not started");
+    let answer = corner.make(corner.request(Some(&image))).await;
+    assert_refused(answer.map(drop), ErrorKind::Unavailable, "is not started");
+    corner.run_pool(true);
+    assert_eq!(corner.shown(&made).await.disks.unwrap().len(), 1);
+    corner.delete(&made).await;
+    corner.provider.image_remove(&request.target).await.unwrap();
+    corner.assert_empty();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_room() {
     let Some(corner) = Corner::small(24) else { return };
