@@ -158,6 +158,14 @@ impl Corner {
 
     /// Changes a machine until it is like this.
     pub(crate) async fn change(&self, made: &Made, desired: &CreateRequest) {
+        self.try_change(made, desired).await.unwrap();
+    }
+
+    pub(crate) async fn try_change(
+        &self,
+        made: &Made,
+        desired: &CreateRequest,
+    ) -> Result<(), Error> {
         let request = ReconfigureRequest {
             id: made.id.clone(),
             proof: made.proof(),
@@ -165,8 +173,8 @@ impl Corner {
             remove_disks: Vec::new(),
             remove_nics: Vec::new(),
         };
-        let started = self.provider.reconfigure(request).await.unwrap();
-        self.ended(started.task).await.unwrap();
+        let started = self.provider.reconfigure(request).await?;
+        self.ended(started.task).await
     }
 
     /// Runs a shell's command in a guest, once its agent is there.

@@ -1,5 +1,6 @@
 //! Virtual hardware that most machines do not have, and what becomes of it while they run.
 
+use serde_json::json;
 use sutler_provider::{
     Disk, Error, ErrorKind, Firmware, Power, PowerOp, Provider as _, SnapshotId, SnapshotRequest,
 };
@@ -43,6 +44,45 @@ async fn scsi_disks_are_many_and_grow_under_their_guest() {
     corner.until(&made, &format!("test $({}) -gt 2900000", size("/mnt"))).await;
     corner.until(&made, &format!("test $({}) -gt 1800000", size("/"))).await;
 
+    corner.delete(&made).await;
+    corner.provider.image_remove(&corner.image_from(&corner.image).target).await.unwrap();
+    corner.assert_empty();
+}
+
+/// CPUs and memory come and go under a guest that has room for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn cpus_and_memory_change_while_a_guest_runs() {
+    let Some(corner) = Corner::open() else { return };
+    let image = corner.bring(corner.image_from(&corner.image.clone())).await.unwrap();
+    let mut request = corner.request(Some(&image));
+    let room = json!({"cpuHotAddEnabled": true, "memoryHotAddEnabled": true});
+    request.class.as_mut().unwrap().profiles.insert("performanceProfile".to_owned(), room);
+    request.power_on = true;
+    let made = corner.make(request.clone()).await.unwrap();
+    let shown = corner.shown(&made).await;
+    assert_eq!((shown.cpu, shown.memory_mib), (Some(1), Some(256)));
+    assert_eq!(shown.most_memory_mib, Some(1024));
+    let cpu = shown.most_cpu.unwrap().min(2);
+    // What the guest has of it, in KiB; its kernel keeps some to itself.
+    let memory = "awk '/^MemTotal/ { print $2 }' /proc/meminfo";
+    corner.until(&made, &format!("test $(nproc) = 1 && test $({memory}) -lt 262144")).await;
+
+    let class = request.class.as_mut().unwrap();
+    (class.cpu, class.memory_mib) = (cpu, 512);
+    corner.change(&made, &request).await;
+    corner.until(&made, &format!("test $(nproc) = {cpu} && test $({memory}) -gt 262144")).await;
+    let shown = corner.shown(&made).await;
+    assert_eq!((shown.cpu, shown.memory_mib), (Some(cpu), Some(512)));
+    request.class.as_mut().unwrap().memory_mib = 256;
+    corner.change(&made, &request).await;
+    corner.until(&made, &format!("test $({memory}) -lt 262144")).await;
+
+    // There is no room for more than four times as much.
+    request.class.as_mut().unwrap().memory_mib = 2048;
+    let error = corner.try_change(&made, &request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.message().contains("switch it off first"), "{error}");
+    assert_eq!(corner.shown(&made).await.power, Power::On);
     corner.delete(&made).await;
     corner.provider.image_remove(&corner.image_from(&corner.image).target).await.unwrap();
     corner.assert_empty();
