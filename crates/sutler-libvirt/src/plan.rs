@@ -244,6 +244,8 @@ pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
         false => now,
     };
     let most = room(grows("cpuHotAddEnabled"), class.cpu.into(), ground.limits.cpu.into());
+    let max_memory_mib =
+        room(grows("memoryHotAddEnabled"), class.memory_mib, ground.limits.memory_mib);
     Domain {
         uuid: ground.uuid,
         name: request.name.clone(),
@@ -260,11 +262,7 @@ pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
             nested: grows("nestedVirtualization"),
         },
         memory_mib: class.memory_mib,
-        max_memory_mib: room(
-            grows("memoryHotAddEnabled"),
-            class.memory_mib,
-            ground.limits.memory_mib,
-        ),
+        max_memory_mib,
         mark: Mark {
             owner: Some((request.owner.token.clone(), request.owner.installation.clone())),
             made_at: None,
@@ -273,6 +271,7 @@ pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
             nics: nics.iter().map(|nic| nic.mac.clone()).zip(names).collect(),
             tags: request.tags.clone(),
             hostname: Some(request.hostname.clone()),
+            room: max_memory_mib > class.memory_mib,
         },
         disks,
         nics,

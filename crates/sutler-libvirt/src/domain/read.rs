@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Seen {
     pub(crate) name: String,
     pub(crate) uuid: String,
+    /// Whether it runs.
+    pub(crate) runs: bool,
     pub(crate) cpu: Option<u32>,
     pub(crate) max_cpu: Option<u32>,
     pub(crate) memory_mib: Option<u64>,
@@ -93,6 +95,7 @@ impl Seen {
         Ok(Self {
             name: text(domain, "name").unwrap_or_default(),
             uuid: text(domain, "uuid").unwrap_or_default(),
+            runs: domain.attribute("id").is_some(),
             cpu,
             max_cpu,
             memory_mib: child(domain, "currentMemory").or(child(domain, "memory")).and_then(mib),
@@ -290,6 +293,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((seen.memory_mib, seen.cpu), (Some(1024), Some(1)));
+        assert!(seen.runs);
         assert_eq!(seen.disk_name(&seen.disks[0]), "sda");
         assert_eq!(seen.cards[0].mac, "52:54:00:aa:00:01");
         assert_eq!(seen.vnc.as_deref(), Some("spice://0.0.0.0:5901"));

@@ -72,8 +72,9 @@ async fn on_guests(lab: &Lab, provider: Arc<dyn Provider>, only: Option<&str>, l
         Ok(only) => (Options { only: Some(only), ..options }, 0),
         Err(_) => (options, least),
     };
-    assert_kept(&run(provider, &options).await, least);
+    let report = run(provider, &options).await;
     lab.remove_imports(&options.run);
+    assert_kept(&report, least);
     lab.assert_nothing_left(&options.run).await;
 }
 
