@@ -32,7 +32,7 @@ async fn main() {
         println!("SUTLER_GUEST_IMAGE is not set: there is no libvirt to measure");
         return;
     };
-    let options = json!({ "pool": POOL, "accelerator": "tcg" });
+    let options = json!({ "pool": POOL, "accelerator": "tcg", "folders": [image.parent()] });
     let settings = Settings::from_options(options.as_object().unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let host =

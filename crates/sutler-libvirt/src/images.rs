@@ -123,12 +123,12 @@ fn source(host: &Libvirt, image: &Image) -> Result<Source> {
         let why = format!("there is no volume {name:?}, and no path or url to bring it from");
         return Err(Error::not_found(why).at("spec.source.libvirt"));
     };
-    let file = PathBuf::from(path);
-    if host.0.link.endpoint().is_local() && file.is_file() {
-        return Ok(Source::File(file));
+    let field = "spec.source.libvirt.path";
+    if !host.0.link.endpoint().is_local() {
+        let why = format!("{path} is in no storage pool of the host that runs");
+        return Err(Error::not_found(why).at(field));
     }
-    let why = format!("{path} is in no storage pool of the host that runs");
-    Err(Error::not_found(why).at("spec.source.libvirt.path"))
+    host.0.settings.file(Path::new(path), field).map(Source::File)
 }
 
 fn pool_of(request: &PrepareRequest, default: &str) -> String {

@@ -19,7 +19,9 @@ use crate::{
     fault::Done,
     find,
     host::Libvirt,
-    images, names, plan, remove, show,
+    images, names, plan, remove,
+    settings::Settings,
+    show,
     storage::{self, Pool},
     tasks::Progress,
     volume::{GIB, NewVolume},
@@ -38,9 +40,11 @@ enum Place {
 }
 
 impl Place {
-    fn read(text: &str, field: &str) -> Result<Self> {
+    fn read(text: &str, field: &str, settings: &Settings) -> Result<Self> {
         match text.split_once("://") {
-            Some(("file", path)) if path.starts_with('/') => Ok(Self::File(PathBuf::from(path))),
+            Some(("file", path)) if path.starts_with('/') => {
+                settings.file(Path::new(path), field).map(Self::File)
+            }
             Some(("http" | "https", _)) => Ok(Self::Http(text.to_owned())),
             _ => {
                 let why =
@@ -62,7 +66,7 @@ fn format_of(format: Option<&str>) -> Result<&'static str> {
 /// Sends a disk out. The same disk to the same place is one export.
 pub(crate) async fn export(host: &Libvirt, request: ExportRequest) -> Result<Exported> {
     let format = format_of(request.format.as_deref())?;
-    let place = Place::read(&request.destination, "destination")?;
+    let place = Place::read(&request.destination, "destination", &host.0.settings)?;
     if request.compress {
         return Err(Error::unsupported("disks are not compressed on their way out").at("compress"));
     }
@@ -207,7 +211,7 @@ fn fetch(connect: &Connect, path: &str, into: &Path) -> Done {
 /// Brings a disk in, under a name; a second one of this name is the first.
 pub(crate) async fn import(host: &Libvirt, request: ImportRequest) -> Result<Imported> {
     let name = names::import(&request.target)?;
-    let place = Place::read(&request.source, "source")?;
+    let place = Place::read(&request.source, "source", &host.0.settings)?;
     if let Some(format) = &request.format {
         format_of(Some(format))?;
     }
@@ -280,11 +284,15 @@ mod tests {
 
     #[test]
     fn places_are_files_or_addresses() {
-        let file = Place::read("file:///exports/a.qcow2", "source").unwrap();
-        assert_eq!(file, Place::File(PathBuf::from("/exports/a.qcow2")));
-        assert!(matches!(Place::read("https://x/y", "source"), Ok(Place::Http(_))));
-        for text in ["", "a", "file://a", "s3://bucket/a", "nfs://host/a"] {
-            let error = Place::read(text, "source").unwrap_err();
+        let folder = tempfile::tempdir().unwrap();
+        let folders = vec![folder.path().canonicalize().unwrap()];
+        let settings = Settings { folders: folders.clone(), ..Settings::default() };
+        let read = |text: &str| Place::read(text, "source", &settings);
+        let file = read(&format!("file://{}/a.qcow2", folder.path().display())).unwrap();
+        assert_eq!(file, Place::File(folders[0].join("a.qcow2")));
+        assert!(matches!(read("https://x/y"), Ok(Place::Http(_))));
+        for text in ["", "a", "file://a", "file:///a", "s3://bucket/a", "nfs://host/a"] {
+            let error = read(text).unwrap_err();
             assert_eq!(error.field(), Some("source"), "{text}");
         }
         assert!(format_of(Some("vmdk")).is_err() && format_of(None).unwrap() == "qcow2");

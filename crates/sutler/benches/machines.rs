@@ -41,7 +41,8 @@ fn main() {
 /// Real machines, each an overlay of one image: what is ours of the time that they take.
 async fn guests(server: &Server, image: &str, size: usize) {
     let provider = json!({"type": "libvirt", "endpoint": "qemu:///system",
-        "options": {"pool": "sutler-test", "accelerator": "tcg"}});
+        "options": {"pool": "sutler-test", "accelerator": "tcg",
+            "folders": [std::path::Path::new(image).parent()]}});
     let source = json!({"libvirt": {"path": image, "format": "qcow2"}});
     let fleet = Fleet::furnish_with(server, provider, "128Mi", source).await;
     let (cpu, children) = (server.cpu(), server.cpu_of_children());

@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
 use sutler_libvirt::Libvirt;
 use sutler_provider::{
     Class, CreateRequest, DeleteRequest, Error, GuestCommand, GuestOutput, Image, Machine,
@@ -74,7 +73,7 @@ impl Corner {
         let pool = connect.define_storage_pool_xml(&xml, 0).unwrap();
         pool.build(0).unwrap();
         pool.create(0).unwrap();
-        let options = json!({ "pool": format!("sutler-{word}"), "accelerator": "tcg" });
+        let options = lab::options(&format!("sutler-{word}"));
         Some(Self {
             provider: lab::provider("qemu:///system", options),
             word,

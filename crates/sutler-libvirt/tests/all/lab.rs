@@ -40,6 +40,12 @@ pub(crate) fn guest() -> Option<PathBuf> {
     Some(path)
 }
 
+/// Options of a provider that may bring in and send out files of the guest's folder and of temporary ones.
+pub(crate) fn options(pool: &str) -> Value {
+    let guest = guest().and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
+    json!({ "pool": pool, "accelerator": "tcg", "folders": [guest, std::env::temp_dir()] })
+}
+
 /// The pool of the lab.
 pub(crate) fn pool() -> String {
     std::env::var("SUTLER_LIBVIRT_TEST_POOL").unwrap_or("sutler-test".to_owned())
@@ -74,7 +80,7 @@ impl Lab {
     pub(crate) async fn open() -> Option<Self> {
         let path = guest()?;
         let pool = pool();
-        let provider = provider("qemu:///system", json!({ "pool": pool, "accelerator": "tcg" }));
+        let provider = provider("qemu:///system", options(&pool));
         // Another guest than last time is another image.
         let file = std::fs::metadata(&path).unwrap();
         let made = file.modified().unwrap().duration_since(UNIX_EPOCH).unwrap().as_secs();

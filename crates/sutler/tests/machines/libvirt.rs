@@ -81,7 +81,7 @@ fn furniture(image: &Path, [provider, class, guest]: [&str; 3]) -> [Value; 3] {
         json!({"apiVersion": INFRA, "kind": "Provider", "metadata": {"name": provider},
             "spec": {"type": "libvirt", "endpoint": "qemu:///system",
                 "rateLimit": {"qps": 1000, "burst": 1000},
-                "options": {"pool": POOL, "accelerator": "tcg"}}}),
+                "options": {"pool": POOL, "accelerator": "tcg", "folders": [image.parent()]}}}),
         json!({"apiVersion": INFRA, "kind": "VMClass", "metadata": {"name": class},
             "spec": {"cpu": 1, "memory": "256Mi"}}),
         json!({"apiVersion": INFRA, "kind": "VMImage", "metadata": {"name": guest},
