@@ -8,4 +8,12 @@ cargo build --release --locked -p sutler-parity --bin bench
 ulimit -n 16384
 "${CARGO_TARGET_DIR:-target}/release/bench"
 cargo bench --locked -p sutler-rpc --bench wire
-exec cargo bench --locked -p sutler --bench machines
+# Real machines, where there is a libvirt for them.
+guest=${SUTLER_CACHE:-$HOME/.cache/sutler}/guest/guest.qcow2
+trap './hack/libvirt.sh down || true' EXIT
+if ./hack/libvirt.sh up && ./hack/guest-image.sh "$guest"; then
+    export SUTLER_GUEST_IMAGE=$guest
+    cargo build --release --locked -p sutler-libvirt
+    cargo bench --locked -p sutler-libvirt --bench fleet
+fi
+cargo bench --locked -p sutler --bench machines

@@ -155,7 +155,9 @@ XML
         echo defined >"$records/pool-defined"
         v pool-build sutler-test >/dev/null
     fi
-    v pool-list --name | grep -x ' *sutler-test *' >/dev/null || v pool-start sutler-test >/dev/null
+    # Its folder may have been in a cache that is gone.
+    v pool-list --name | grep -x ' *sutler-test *' >/dev/null || v pool-start sutler-test >/dev/null 2>&1 ||
+        { v pool-build sutler-test >/dev/null && v pool-start sutler-test >/dev/null; }
     folder=$(v pool-dumpxml sutler-test | sed -n 's/.*<path>\(.*\)<\/path>.*/\1/p')
     say "pool sutler-test: $folder"
     if [ "$(id -u)" = 0 ] && ! as_qemu test -x "$folder"; then

@@ -267,6 +267,16 @@ impl Context {
         PrepareRequest { image, target: target.to_owned(), ..PrepareRequest::default() }
     }
 
+    /// Where disks are sent to.
+    pub(crate) fn export_to(&self) -> &str {
+        &self.options.export_to
+    }
+
+    /// Where a disk comes from.
+    pub(crate) fn import_from(&self) -> &str {
+        &self.options.import_from
+    }
+
     /// How long a platform may take for one step.
     pub(crate) fn patience(&self) -> Duration {
         self.options.patience

@@ -34,13 +34,17 @@ pub struct Options {
     pub linked: bool,
     /// An image that the platform can bring in from outside; each case gives it a name of its own.
     pub image: Image,
+    /// Where disks are sent to; each case adds a name of its own.
+    pub export_to: String,
+    /// Where a disk comes from.
+    pub import_from: String,
     /// How long a platform may take for one step.
     pub patience: Duration,
     /// How often it is asked in the meantime.
     pub poll: Duration,
     /// Cases that run at the same time; one where the platform gives IDs again.
     pub parallel: usize,
-    /// Only cases whose names contain this.
+    /// Only cases whose names contain this, or one of these with commas between them.
     pub only: Option<String>,
 }
 
@@ -55,6 +59,8 @@ impl Options {
                 url: Some("https://example.invalid/image.qcow2".to_owned()),
                 ..Image::default()
             },
+            export_to: "s3://conformance".to_owned(),
+            import_from: "https://example.invalid/disk".to_owned(),
             patience: Duration::from_secs(120),
             poll: Duration::from_millis(200),
             parallel: 4,
@@ -81,7 +87,8 @@ pub async fn run(provider: Arc<dyn Provider>, options: &Options) -> Report {
         None => provider.templates().await.ok().and_then(|all| Some(all.first()?.name.clone())),
     };
     let wanted = |case: &Case| {
-        options.only.as_ref().is_none_or(|part| case.full_name().contains(part.as_str()))
+        let names = |part: &str| case.full_name().contains(part);
+        options.only.as_ref().is_none_or(|parts| parts.split(',').any(names))
     };
     // Where IDs are given again, a case could not tell its own machine's from a neighbour's.
     let parallel = if capabilities.reuses_ids { 1 } else { options.parallel.max(1) };

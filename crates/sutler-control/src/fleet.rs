@@ -11,6 +11,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use sutler_api::infra::Unmanaged;
 use sutler_provider::{
     Capabilities, Clock, Credentials, Error, EventStream, Listing, MachineId, Provider, Result,
     guard::{Gate, Limits},
@@ -174,6 +175,8 @@ pub struct State {
     pub orphans: Arc<BTreeMap<MachineId, Sighting>>,
     /// Whether they are being looked for.
     pub sweeping: bool,
+    /// Machines on it that are not of this control plane.
+    pub unmanaged: Arc<Vec<Unmanaged>>,
 }
 
 impl Connection {

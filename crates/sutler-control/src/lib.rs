@@ -30,6 +30,7 @@ pub mod rules;
 mod run;
 mod sets;
 mod snapshots;
+mod unmanaged;
 mod unserved;
 mod used;
 

@@ -29,7 +29,7 @@ use crate::{
     fleet::{Connection, Dial, GateSource, Key, Target, lock},
     index::Reference,
     machine::Error,
-    orphans,
+    orphans, unmanaged,
 };
 
 pub(crate) use deploy::watch as watch_deployments;
@@ -405,6 +405,7 @@ fn take_news(context: &Arc<Context>, connection: &Arc<Connection>, news: News) {
             connection.update(|state| state.list_error = None);
             if complete {
                 orphans::sweep(context, connection);
+                unmanaged::sweep(context, connection);
             }
         }
         News::Failed(error) => {

@@ -362,7 +362,8 @@ async fn fill(
     if let Some((name, contents)) = first_boot(&domain, request)? {
         progress.say(Some(5), "writing what the first boot is given");
         let pool = pool.clone();
-        link.change(move |connect| write_small(connect, &pool, &name, &contents)).await?;
+        let write = move |connect: &Connect| write_small(connect, &pool, &name, &contents);
+        link.change_in_task(write).await?;
     }
     if let Some(live) = live {
         progress.say(Some(10), "copying the disks of a machine that runs");
@@ -379,7 +380,7 @@ async fn fill(
     }
     progress.say(Some(90), "starting");
     let (now, on) = (host.now(), request.power_on);
-    link.change(move |connect| {
+    link.change_in_task(move |connect| {
         let (domain, seen) = find::by_uuid(connect, uuid)?
             .ok_or_else(|| Error::failed("the machine was removed while it was made"))?;
         if on {
@@ -445,6 +446,8 @@ pub(crate) fn make_disk(connect: &Connect, disk: &Part) -> Done {
         From::Itself => {
             let volume = storage::at_path(connect, &disk.path)?
                 .ok_or_else(|| Error::not_found(format!("the disk at {} is gone", disk.path)))?;
+            // Of a disk that was brought here, nobody need know any more that it came whole.
+            pool.remove(&names::image_whole(&disk.volume.name))?;
             grow(&volume, disk.volume.bytes)
         }
     }

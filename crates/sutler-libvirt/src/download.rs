@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use reqwest::{StatusCode, header};
 use sha2::{Digest as _, Sha256, Sha512};
 use sutler_provider::{Credentials, Error, ErrorKind, Result};
+
+use tokio::io::AsyncReadExt as _;
 
 use crate::tasks::Progress;
 
@@ -59,6 +61,57 @@ pub(crate) async fn fetch(wanted: &Wanted<'_>, progress: &Progress) -> Result<Pa
     Ok(path)
 }
 
+/// Sends a file.
+pub(crate) async fn put(url: &str, path: &Path, credentials: &Credentials) -> Result<()> {
+    let file = tokio::fs::File::open(path).await.map_err(|error| full(path, &error))?;
+    let length = file.metadata().await.map_err(|error| full(path, &error))?.len();
+    let body = stream::unfold(file, |mut file| async move {
+        let mut buffer = vec![0; 256 * 1024];
+        match file.read(&mut buffer).await {
+            Ok(0) => None,
+            Ok(count) => {
+                buffer.truncate(count);
+                Some((Ok(buffer), file))
+            }
+            Err(error) => Some((Err(error), file)),
+        }
+    });
+    let request = client()?
+        .put(url)
+        .header(header::CONTENT_LENGTH, length)
+        .body(reqwest::Body::wrap_stream(body));
+    let answer = with_secret(request, credentials).send().await;
+    let lost = |error: reqwest::Error| Error::failed(format!("{url}: {}", error.without_url()));
+    match answer.map_err(lost)?.status() {
+        status if status.is_success() => Ok(()),
+        status => Err(Error::new(kind_of(status), format!("{url} answers {status}"))),
+    }
+}
+
+/// A request with what its receiver wants to know.
+fn with_secret(
+    request: reqwest::RequestBuilder,
+    credentials: &Credentials,
+) -> reqwest::RequestBuilder {
+    let secret = |key: &str| credentials.get(key).and_then(|secret| secret.expose_str());
+    match (secret("token"), secret("username")) {
+        (Some(token), _) => request.bearer_auth(token),
+        (None, Some(user)) => request.basic_auth(user, secret("password")),
+        (None, None) => request,
+    }
+}
+
+fn kind_of(status: StatusCode) -> ErrorKind {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Denied,
+        StatusCode::NOT_FOUND | StatusCode::GONE => ErrorKind::NotFound,
+        status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+            ErrorKind::Unavailable
+        }
+        _ => ErrorKind::Failed,
+    }
+}
+
 fn client() -> Result<reqwest::Client> {
     // Another one may be installed already, which is as good.
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -81,12 +134,7 @@ async fn piece(
     for (name, value) in &wanted.headers {
         request = request.header(name, value);
     }
-    let secret = |key: &str| wanted.credentials.get(key).and_then(|secret| secret.expose_str());
-    if let Some(token) = secret("token") {
-        request = request.bearer_auth(token);
-    } else if let Some(user) = secret("username") {
-        request = request.basic_auth(user, secret("password"));
-    }
+    request = with_secret(request, wanted.credentials);
     if here > 0 {
         request = request.header(header::RANGE, format!("bytes={here}-"));
     }
@@ -100,15 +148,7 @@ async fn piece(
         StatusCode::RANGE_NOT_SATISFIABLE => return Ok(()),
         status if status.is_success() => (open(path, false)?, 0),
         status => {
-            let kind = match status {
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Denied,
-                StatusCode::NOT_FOUND | StatusCode::GONE => ErrorKind::NotFound,
-                status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                    ErrorKind::Unavailable
-                }
-                _ => ErrorKind::Failed,
-            };
-            return Err(Error::new(kind, format!("{} answers {status}", wanted.url)));
+            return Err(Error::new(kind_of(status), format!("{} answers {status}", wanted.url)));
         }
     };
     let all = response.content_length().map(|rest| rest + done);
@@ -148,18 +188,32 @@ fn full(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
+/// Checksums that are made here.
+pub(crate) enum Checksum {
+    Sha256,
+    Sha512,
+}
+
+/// A checksum by its name. Others do not show that nobody meddled with a file.
+pub(crate) fn known_checksum(how: &str) -> Result<Checksum> {
+    match how.to_lowercase().as_str() {
+        "sha256" => Ok(Checksum::Sha256),
+        "sha512" => Ok(Checksum::Sha512),
+        other => {
+            let why =
+                format!("checksums by {other} are not made here: there are sha256 and sha512");
+            Err(Error::invalid("spec.source.checksumType", why))
+        }
+    }
+}
+
 /// Whether a file adds up to what was said of it.
 pub(crate) fn verify(path: &Path, checksum: Option<(&str, &str)>) -> Result<()> {
     let Some((sum, how)) = checksum else { return Ok(()) };
     let sum = sum.rsplit(':').next().unwrap_or(sum).trim().to_lowercase();
-    let found = match how.to_lowercase().as_str() {
-        "sha256" => digest::<Sha256>(path)?,
-        "sha512" => digest::<Sha512>(path)?,
-        other => {
-            let why =
-                format!("checksums by {other} are not made here: there are sha256 and sha512");
-            return Err(Error::invalid("spec.source.checksumType", why));
-        }
+    let found = match known_checksum(how)? {
+        Checksum::Sha256 => digest::<Sha256>(path)?,
+        Checksum::Sha512 => digest::<Sha512>(path)?,
     };
     match found == sum {
         true => Ok(()),

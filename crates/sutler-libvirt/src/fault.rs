@@ -77,6 +77,34 @@ pub(crate) fn unless<T: Default>(result: Result<T, VirtError>, fine: &[ErrorKind
     }
 }
 
+/// What is wrong with the credentials, where libvirt says that something is: by text, for its codes do not
+/// tell these apart from a host that is not there.
+pub(crate) fn refusal(said: &str) -> Option<&'static str> {
+    let known = REFUSALS.iter().find(|(words, _)| said.contains(words));
+    known.map(|(_, why)| *why)
+}
+
+const REFUSALS: [(&str, &str); 6] = [
+    ("HOST KEY VERIFICATION FAILED", "its host key is not the one in known_hosts of the Secret"),
+    (
+        "verify the session host key",
+        "its host key is not known: known_hosts of the Secret has none for it",
+    ),
+    (
+        "failed to authenticate",
+        "authentication failed: it does not take ssh-privatekey of the Secret",
+    ),
+    (
+        "Our own certificate",
+        "tls.crt of the Secret is not signed by its ca.crt, or not for this use",
+    ),
+    (
+        "verify peer's certificate",
+        "its certificate is not signed by ca.crt of the Secret, or not for its name",
+    ),
+    ("read TLS confirmation", "it hung up on the certificate tls.crt of the Secret"),
+];
+
 fn is_about_connection(error: &VirtError) -> bool {
     let domain = |wanted| error.domain().is_known_and(|domain| domain == wanted);
     let code = |wanted| error.code().is_known_and(|code| code == wanted);
@@ -115,6 +143,7 @@ const KINDS: &[(&[ErrorNumber], ErrorKind)] = &[
             N::NoInterface,
             N::NoNwfilter,
             N::NoSecret,
+            N::DeviceMissing,
         ],
         ErrorKind::NotFound,
     ),

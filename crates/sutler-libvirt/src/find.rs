@@ -52,10 +52,16 @@ pub(crate) fn check(id: &MachineId, mark: &Mark, proof: &Proof) -> Done {
 
 /// What a domain is like, or none if it has just gone.
 pub(crate) fn read(domain: &Domain) -> Done<Option<Seen>> {
-    match if_there(domain.xml_desc(0))? {
-        Some(xml) => Ok(Some(Seen::read(&xml)?)),
-        None => Ok(None),
+    let Some(xml) = if_there(domain.xml_desc(0))? else { return Ok(None) };
+    let mut seen = Seen::read(&xml)?;
+    // While it runs, libvirt tells what the guest has given back so far; what it was given is for its next
+    // start.
+    if seen.runs && seen.mark.room {
+        let inactive = virt_sys::VIR_DOMAIN_XML_INACTIVE;
+        let Some(xml) = if_there(domain.xml_desc(inactive))? else { return Ok(None) };
+        seen.memory_mib = Seen::read(&xml)?.memory_mib;
     }
+    Ok(Some(seen))
 }
 
 /// All domains.

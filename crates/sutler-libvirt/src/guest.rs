@@ -8,6 +8,7 @@ use sutler_provider::{Error, ErrorKind, GuestCommand, GuestOutput, Result};
 use virt::domain::Domain;
 
 use crate::{
+    domain::Seen,
     fault::{Done, Fault},
     find,
     host::Libvirt,
@@ -15,30 +16,56 @@ use crate::{
 
 /// Seconds that the agent may take for one answer.
 const ANSWER: i32 = 10;
+/// How long a guest may take to fill a disk that has grown.
+const FILL: Duration = Duration::from_secs(60);
 /// Bytes of output that are given back.
 const OUTPUT: usize = 64 * 1024;
 
 /// Runs a command in a guest and waits for its end.
 pub(crate) async fn exec(host: &Libvirt, command: GuestCommand) -> Result<GuestOutput> {
-    let Some((program, args)) = command.command.split_first() else {
+    if command.command.is_empty() {
         return Err(Error::invalid("command", "a command has at least one word"));
-    };
+    }
+    host.0
+        .link
+        .long(move |connect| {
+            let (domain, _) = find::proven(connect, &command.id, &command.proof)?;
+            run(&domain, &command.command, command.timeout)
+        })
+        .await
+}
+
+fn run(domain: &Domain, command: &[String], within: Duration) -> Done<GuestOutput> {
+    let (program, args) = command.split_first().unzip();
     let ask = json!({
         "execute": "guest-exec",
         "arguments": { "path": program, "arg": args, "capture-output": true },
     });
-    let (id, proof, within) = (command.id, command.proof, command.timeout);
-    host.0
-        .link
-        .long(move |connect| {
-            let (domain, _) = find::proven(connect, &id, &proof)?;
-            let begun = agent(&domain, &ask)?;
-            let pid = begun["return"]["pid"]
-                .as_i64()
-                .ok_or_else(|| Error::internal("the agent told no process"))?;
-            wait(&domain, pid, within)
-        })
-        .await
+    let begun = agent(domain, &ask)?;
+    let pid = begun["return"]["pid"]
+        .as_i64()
+        .ok_or_else(|| Error::internal("the agent told no process"))?;
+    wait(domain, pid, within)
+}
+
+/// Lets the file systems on a disk that has grown fill it. That a guest has no agent, or something on the
+/// disk that is not known here, is no error: the disk has grown, and the rest is for whoever set it up.
+pub(crate) fn fill(domain: &Domain, seen: &Seen, serial: &str) {
+    if !seen.agent {
+        return;
+    }
+    let command = ["/bin/sh", "-c", include_str!("fill.sh"), "fill", serial].map(str::to_owned);
+    let (machine, disk) = (&seen.uuid, serial);
+    match run(domain, &command, FILL) {
+        Ok(said) if said.exit_code == 0 => {
+            tracing::info!(machine, disk, "the guest fills the disk: {}", said.stdout.trim());
+        }
+        Ok(said) => {
+            let why = said.stderr.trim();
+            tracing::info!(machine, disk, "the guest leaves its file systems as they are: {why}");
+        }
+        Err(fault) => tracing::info!(machine, disk, "the guest was not asked: {}", fault.error),
+    }
 }
 
 fn wait(domain: &Domain, pid: i64, within: Duration) -> Done<GuestOutput> {

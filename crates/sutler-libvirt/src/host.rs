@@ -24,6 +24,7 @@ use crate::{
     settings::{Accelerator, Settings},
     storage::Pool,
     tasks::{Locks, Tasks},
+    transfer,
     volume::GIB,
     watch::Watch,
 };
@@ -163,7 +164,7 @@ impl Libvirt {
             deadlines: DEADLINES,
             concurrency: 16,
             reconfigure: qemu,
-            reconfigure_online: false,
+            reconfigure_online: qemu,
             disk_growth_online: qemu,
             graceful_shutdown: true,
             pause: true,
@@ -173,6 +174,11 @@ impl Libvirt {
             linked_clones: false,
             image_import: qemu,
             kept_disks: qemu,
+            disk_export: qemu,
+            disk_import: qemu,
+            export_formats: texts(&transfer::FORMATS),
+            import_formats: texts(&transfer::FORMATS),
+            transfer_backends: texts(&transfer::BACKENDS),
             guest_commands: qemu,
             templates: true,
             hosts: true,
@@ -203,11 +209,11 @@ impl Libvirt {
                     host.memory_mib_used += seen.memory_mib.unwrap_or_default();
                 }
                 let (mut all, mut taken) = (0, 0);
-                for pool in Pool::all(connect)? {
-                    let info = pool.pool.info()?;
+                let room = |pool: &Pool| Ok((pool.name.clone(), pool.pool.info()?));
+                for (name, info) in Pool::ask_all(connect, room)? {
                     all += info.capacity;
                     taken += info.allocation;
-                    host.datastores.push(pool.name);
+                    host.datastores.push(name);
                 }
                 host.disk_gib = Some(all / GIB);
                 host.disk_gib_used = taken / GIB;

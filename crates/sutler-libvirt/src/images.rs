@@ -15,10 +15,12 @@ use virt::connect::Connect;
 use crate::{
     download::{self, Wanted},
     fault::Done,
+    find,
     host::Libvirt,
     names, qcow2,
     storage::{self, Pool},
     tasks::Progress,
+    transfer,
     volume::{NewVolume, Volume},
 };
 
@@ -27,8 +29,12 @@ const WHOLE: &[u8] = b"whole\n";
 const POOL: &str = "spec.source.libvirt.storagePool";
 
 /// Brings an image to its pool, or says that it is there.
-pub(crate) async fn prepare(host: &Libvirt, request: PrepareRequest) -> Result<Prepared> {
+pub(crate) async fn prepare(host: &Libvirt, mut request: PrepareRequest) -> Result<Prepared> {
     let name = names::image(&request.target)?;
+    let format = wishes(&request)?;
+    if !request.verify {
+        request.image.checksum = None;
+    }
     let pool = pool_of(&request, &host.0.settings.pool);
     if let Some(found) = there_before(host, &request.image, &pool).await? {
         return Ok(found);
@@ -44,11 +50,62 @@ pub(crate) async fn prepare(host: &Libvirt, request: PrepareRequest) -> Result<P
     let task = host.0.tasks.begin(&format!("image/{id}"), move |progress| async move {
         let _turn = bringer.0.locks.take(name.clone()).await;
         if request.force || brought(&bringer, &pool, &name).await?.is_none() {
-            bring(&bringer, &request, &source, &pool, &name, &progress).await?;
+            let place = Place { pool, name, format };
+            bring(&bringer, &request, &source, place, &progress).await?;
         }
         Ok(Some(told))
     });
     Ok(Prepared { id: Some(id), path: None, task: Some(task), size_bytes: None })
+}
+
+/// Refuses what is not done to images here, and gives the format that one is to have.
+fn wishes(request: &PrepareRequest) -> Result<Option<&'static str>> {
+    if let Some((_, how)) = request.image.checksum.as_ref().filter(|_| request.verify) {
+        download::known_checksum(how)?;
+    }
+    let format = request.image.format.as_deref();
+    known_format(format, "spec.source.libvirt.format")?;
+    let at = |path: &str| {
+        let mut keys = path.split('.');
+        let first = request.options.get(keys.next().unwrap_or_default());
+        keys.fold(first, |value, key| value?.get(key))
+    };
+    for (path, usual) in [
+        ("storage.compression", "false"),
+        ("storage.libvirt.allocationPolicy", "lazy"),
+        ("storage.libvirt.preallocation", "off"),
+        ("optimization.enableCompression", "false"),
+        ("optimization.removeUnusedSpace", "false"),
+        ("optimization.enableDeltaSync", "false"),
+    ] {
+        let said = at(path).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
+        if said.is_some_and(|said| said != usual && said != "null") {
+            let why = format!("images are stored here as they come: leave it out, or {usual}");
+            return Err(Error::unsupported(why).at(format!("spec.prepare.{path}")));
+        }
+    }
+    let mut wanted = None;
+    for path in ["storage.preferredFormat", "optimization.convertFormat"] {
+        let format = at(path).and_then(Value::as_str);
+        wanted = wanted.or(known_format(format, &format!("spec.prepare.{path}"))?);
+    }
+    Ok(wanted)
+}
+
+fn known_format(format: Option<&str>, field: &str) -> Result<Option<&'static str>> {
+    let Some(format) = format else { return Ok(None) };
+    let known = transfer::FORMATS.into_iter().find(|known| *known == format);
+    let why = || format!("images here are {}, and not {format}", transfer::FORMATS.join(" or "));
+    known.map(Some).ok_or_else(|| Error::unsupported(why()).at(field))
+}
+
+/// Where an image goes.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) pool: String,
+    pub(crate) name: String,
+    /// The format that it is to have there; its own when absent.
+    pub(crate) format: Option<&'static str>,
 }
 
 /// Where an image comes from.
@@ -66,12 +123,12 @@ fn source(host: &Libvirt, image: &Image) -> Result<Source> {
         let why = format!("there is no volume {name:?}, and no path or url to bring it from");
         return Err(Error::not_found(why).at("spec.source.libvirt"));
     };
-    let file = PathBuf::from(path);
-    if host.0.link.endpoint().is_local() && file.is_file() {
-        return Ok(Source::File(file));
+    let field = "spec.source.libvirt.path";
+    if !host.0.link.endpoint().is_local() {
+        let why = format!("{path} is in no storage pool of the host that runs");
+        return Err(Error::not_found(why).at(field));
     }
-    let why = format!("{path} is in no storage pool of the host that runs");
-    Err(Error::not_found(why).at("spec.source.libvirt.path"))
+    host.0.settings.file(Path::new(path), field).map(Source::File)
 }
 
 fn pool_of(request: &PrepareRequest, default: &str) -> String {
@@ -112,7 +169,7 @@ fn prepared(pool: &str, volume: &Volume) -> Prepared {
 }
 
 /// An image that was brought here, whole.
-async fn brought(host: &Libvirt, pool: &str, name: &str) -> Result<Option<Prepared>> {
+pub(crate) async fn brought(host: &Libvirt, pool: &str, name: &str) -> Result<Option<Prepared>> {
     let (pool, name) = (pool.to_owned(), name.to_owned());
     host.0
         .link
@@ -131,8 +188,7 @@ async fn bring(
     host: &Libvirt,
     request: &PrepareRequest,
     source: &Source,
-    pool: &str,
-    name: &str,
+    place: Place,
     progress: &Progress,
 ) -> Result<()> {
     let checksum = request.image.checksum.as_ref().map(|(sum, how)| (sum.as_str(), how.as_str()));
@@ -160,11 +216,9 @@ async fn bring(
     };
     let fetched = matches!(source, Source::Url(_)).then(|| file.clone());
     let format = request.image.format.clone();
-    let (pool, name, told) = (pool.to_owned(), name.to_owned(), progress.clone());
-    let stored = host
-        .0
-        .link
-        .long(move |connect| store(connect, &file, format.as_deref(), &pool, &name, &told));
+    let told = progress.clone();
+    let stored =
+        host.0.link.long(move |connect| store(connect, &file, format.as_deref(), &place, &told));
     let stored = stored.await;
     // What cannot be used is not kept for another try; what was stored need not be.
     let keep = matches!(&stored, Err(error) if error.kind() != ErrorKind::Failed);
@@ -182,12 +236,11 @@ fn headers(image: &Image) -> Vec<(String, String)> {
 }
 
 /// Puts a file into a pool. Only when all of it is there does the volume beside it say so.
-fn store(
+pub(crate) fn store(
     connect: &Connect,
     path: &Path,
     format: Option<&str>,
-    pool: &str,
-    name: &str,
+    place: &Place,
     progress: &Progress,
 ) -> Done {
     let unreadable =
@@ -196,10 +249,11 @@ fn store(
     let length = file.metadata().map_err(unreadable)?.len();
     let mut head = vec![0; qcow2::HEAD.min(usize::try_from(length).unwrap_or(qcow2::HEAD))];
     file.read_exact(&mut head).map_err(unreadable)?;
-    let kind = qcow2::read(&head, format)?;
+    let kind = qcow2::read(&head, length, format)?;
     if length == 0 {
         return Err(Error::failed("the image is empty").into());
     }
+    let Place { pool, name, format } = place;
     let into = Pool::find(connect, pool, POOL)?;
     let free = into.pool.info()?.available;
     if free < length {
@@ -207,15 +261,18 @@ fn store(
             format!("the image takes {} MiB, and pool {pool:?} has {}", length >> 20, free >> 20);
         return Err(Error::new(ErrorKind::Exhausted, why).into());
     }
-    into.remove(&names::image_whole(name))?;
-    into.remove(name)?;
-    let volume = into.make(&NewVolume {
-        name: name.to_owned(),
+    let arriving = names::image_arriving(name);
+    for old in [&names::image_whole(name), name, &arriving] {
+        into.remove(old)?;
+    }
+    let other = format.filter(|format| *format != kind.format);
+    let new = NewVolume {
+        name: if other.is_some() { arriving.clone() } else { name.clone() },
         format: kind.format.to_owned(),
         bytes: kind.bytes.unwrap_or(length),
         thick: false,
         backing: None,
-    })?;
+    };
     let mut first = head.as_slice();
     let read = |buffer: &mut [u8]| match first.is_empty() {
         false => first.read(buffer),
@@ -225,7 +282,20 @@ fn store(
         let percent = 60 + u8::try_from(done * 39 / length).unwrap_or(39);
         progress.say(Some(percent), format!("stored {} of {} MiB", done >> 20, length >> 20));
     };
-    if let Err(fault) = storage::upload(connect, &volume, length, read, say) {
+    let stored = into.make(&new).and_then(|volume| {
+        storage::upload(connect, &volume, length, read, say)?;
+        if let Some(format) = other {
+            progress.say(Some(99), format!("making it {format}"));
+            into.copy(
+                &NewVolume { name: name.clone(), format: format.to_owned(), ..new },
+                &volume,
+            )?;
+            into.remove(&arriving)?;
+        }
+        Ok(())
+    });
+    if let Err(fault) = stored {
+        drop(into.remove(&arriving));
         drop(into.remove(name));
         return Err(fault);
     }
@@ -245,14 +315,40 @@ pub(crate) async fn remove(host: &Libvirt, target: &str) -> Result<Started> {
 }
 
 fn remove_everywhere(connect: &Connect, name: &str) -> Done {
-    let pools = Pool::all(connect)?;
-    for pool in &pools {
+    loop {
+        let pools = Pool::all(connect)?;
+        let removed = remove_from(connect, &pools, name);
+        // One that was stopped meanwhile is looked at as such.
+        if removed.is_ok() || !Pool::were_stopped(&pools)? {
+            return removed;
+        }
+    }
+}
+
+fn remove_from(connect: &Connect, pools: &[Pool], name: &str) -> Done {
+    // What is built upon it where nobody sees it would be lost.
+    let stopped = storage::stopped(connect)?;
+    if !stopped.is_empty() {
+        for (_, seen) in find::all(connect)? {
+            let paths = seen.disks.iter().filter_map(|disk| disk.path.as_ref());
+            if let Some(pool) = paths.filter_map(|path| storage::pool_at(&stopped, path)).next() {
+                let why = format!(
+                    "storage pool {pool:?}, which has a disk of {:?}, is not started: whether that is \
+                     built upon the image cannot be seen",
+                    seen.name
+                );
+                return Err(Error::unavailable(why).into());
+            }
+        }
+    }
+    for pool in pools {
+        pool.remove(&names::image_arriving(name))?;
         let Some(volume) = pool.volume(name)? else {
             pool.remove(&names::image_whole(name))?;
             continue;
         };
         let path = storage::describe(&volume)?.path;
-        if let Some(user) = built_upon(&pools, &path)? {
+        if let Some(user) = built_upon(pools, &path)? {
             let why = format!("image {name:?} is in use: disk {user:?} is built upon it");
             return Err(Error::conflict(why).into());
         }
@@ -299,5 +395,52 @@ impl Libvirt {
                 Ok(all)
             })
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(options: Value) -> PrepareRequest {
+        let options = options.as_object().cloned().unwrap_or_default();
+        PrepareRequest { options, verify: true, ..PrepareRequest::default() }
+    }
+
+    #[test]
+    fn what_is_asked_of_images_is_done_or_refused_by_name() {
+        let formats = json!({"storage": {"preferredFormat": "raw", "compression": false,
+            "libvirt": {"storagePool": "fast", "allocationPolicy": "lazy", "preallocation": "off"},
+            "vsphere": {"datastore": "elsewhere"}}});
+        assert_eq!(wishes(&request(formats)).unwrap(), Some("raw"));
+        assert_eq!(wishes(&request(json!({}))).unwrap(), None);
+        for (options, field) in [
+            (json!({"storage": {"preferredFormat": "vmdk"}}), "storage.preferredFormat"),
+            (json!({"storage": {"compression": true}}), "storage.compression"),
+            (
+                json!({"storage": {"libvirt": {"allocationPolicy": "eager"}}}),
+                "storage.libvirt.allocationPolicy",
+            ),
+            (
+                json!({"storage": {"libvirt": {"preallocation": "full"}}}),
+                "storage.libvirt.preallocation",
+            ),
+            (json!({"optimization": {"convertFormat": "vhd"}}), "optimization.convertFormat"),
+            (json!({"optimization": {"enableDeltaSync": true}}), "optimization.enableDeltaSync"),
+        ] {
+            let error = wishes(&request(options)).unwrap_err();
+            assert_eq!(error.field(), Some(format!("spec.prepare.{field}").as_str()), "{error}");
+        }
+        let image = Image { format: Some("vmdk".to_owned()), ..Image::default() };
+        let error = wishes(&PrepareRequest { image, ..request(json!({})) }).unwrap_err();
+        assert_eq!(error.field(), Some("spec.source.libvirt.format"));
+        let checksum = Some(("00".to_owned(), "md5".to_owned()));
+        let image = Image { checksum, ..Image::default() };
+        let md5 = PrepareRequest { image, ..request(json!({})) };
+        let error = wishes(&md5).unwrap_err();
+        assert_eq!(error.field(), Some("spec.source.checksumType"));
+        wishes(&PrepareRequest { verify: false, ..md5 }).unwrap();
     }
 }

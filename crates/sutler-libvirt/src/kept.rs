@@ -54,12 +54,11 @@ pub(crate) fn take(
 
 /// The pool and the volume of this name.
 fn locate(connect: &Connect, name: &str) -> Done<Option<(String, crate::volume::Volume)>> {
-    for pool in Pool::all(connect)? {
-        if let Some(volume) = pool.volume(name)? {
-            return Ok(Some((pool.name.clone(), storage::describe(&volume)?)));
-        }
-    }
-    Ok(None)
+    let look = |pool: &Pool| match pool.volume(name)? {
+        Some(volume) => Ok(Some((pool.name.clone(), storage::describe(&volume)?))),
+        None => Ok(None),
+    };
+    Ok(Pool::ask_all(connect, look)?.into_iter().flatten().next())
 }
 
 /// Which machine has the volume at a path.
@@ -92,19 +91,16 @@ impl Libvirt {
             .link
             .look(|connect| {
                 let holders = holders(connect)?;
-                let mut all = Vec::new();
-                for pool in Pool::all(connect)? {
-                    for volume in storage::describe_all(&pool)? {
-                        let Some(key) = names::key_of(&volume.name) else { continue };
-                        all.push(KeptDisk {
-                            key,
-                            size_gib: volume.gib(),
-                            machine: holders.get(&volume.path).cloned().map(MachineId),
-                            id: Some(volume.path),
-                        });
-                    }
-                }
-                Ok(all)
+                let all = Pool::ask_all(connect, storage::describe_all)?;
+                let kept = all.into_iter().flatten().filter_map(|volume| {
+                    Some(KeptDisk {
+                        key: names::key_of(&volume.name)?,
+                        size_gib: volume.gib(),
+                        machine: holders.get(&volume.path).cloned().map(MachineId),
+                        id: Some(volume.path),
+                    })
+                });
+                Ok(kept.collect())
             })
             .await
     }

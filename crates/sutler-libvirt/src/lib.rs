@@ -45,6 +45,8 @@ mod show;
 mod snapshots;
 mod storage;
 mod tasks;
+mod tools;
+mod transfer;
 mod volume;
 mod watch;
 mod xml;

@@ -19,16 +19,20 @@ use virt::connect::Connect;
 
 use crate::{
     endpoint::Endpoint,
-    fault::{Done, Fault},
+    fault::{Done, Fault, refusal},
     raw::{self, Listening, Signal},
 };
 
 /// Calls of one connection that may block at the same time; a host lets one connection have five.
 const SLOTS: usize = 5;
+/// Slots that tasks may have: a request finds one however many machines are being started.
+const TASK_SLOTS: usize = 4;
 /// How long a call may wait for its slot.
 const TURN: Duration = Duration::from_secs(20);
+/// How long a task may wait for its slot, which nobody waits for in turn.
+const TASK_TURN: Duration = Duration::from_secs(600);
 /// Long calls that have a connection of their own.
-const LONG_SLOTS: usize = 3;
+const LONG_SLOTS: usize = 8;
 /// How long opening a connection may take.
 const OPENING: Duration = Duration::from_secs(20);
 /// How long a look may take.
@@ -37,6 +41,8 @@ const LOOK: Duration = Duration::from_secs(20);
 const SURVEY: Duration = Duration::from_secs(75);
 /// How long a change may take.
 const CHANGE: Duration = Duration::from_secs(45);
+/// How long a change may take that a task makes.
+const TASK: Duration = Duration::from_secs(120);
 /// Seconds between two questions whether the other end is there, and how many may go unanswered.
 const KEEPALIVE: (i32, u32) = (5, 3);
 
@@ -50,6 +56,8 @@ struct Inner {
     looks: Line,
     /// For changes, which may take long: looks do not wait behind them.
     changes: Line,
+    /// For changes that tasks make.
+    tasks: Semaphore,
     long: Arc<Semaphore>,
     signals: mpsc::UnboundedSender<Signal>,
 }
@@ -110,6 +118,7 @@ impl Link {
             endpoint,
             looks: Line::new(),
             changes: Line::new(),
+            tasks: Semaphore::new(TASK_SLOTS),
             long: Arc::new(Semaphore::new(LONG_SLOTS)),
             signals,
         };
@@ -121,7 +130,7 @@ impl Link {
         &self,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Look, LOOK, job).await
+        self.run(Kind::Look, TURN, LOOK, job).await
     }
 
     /// Runs a job that looks at everything.
@@ -129,7 +138,7 @@ impl Link {
         &self,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Look, SURVEY, job).await
+        self.run(Kind::Look, TURN, SURVEY, job).await
     }
 
     /// Runs a job that changes something. Without an answer its outcome is not known.
@@ -137,7 +146,16 @@ impl Link {
         &self,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
-        self.run(Kind::Change, CHANGE, job).await
+        self.run(Kind::Change, TURN, CHANGE, job).await
+    }
+
+    /// Runs a job that changes something for a task, which can wait.
+    pub(crate) async fn change_in_task<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        let _one = self.0.tasks.acquire().await.map_err(closed)?;
+        self.run(Kind::Change, TASK_TURN, TASK, job).await
     }
 
     /// Runs a job that may take as long as it takes, over a connection of its own, so that short ones
@@ -169,6 +187,7 @@ impl Link {
     async fn run<T: Send + 'static>(
         &self,
         kind: Kind,
+        turn: Duration,
         within: Duration,
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
@@ -179,7 +198,7 @@ impl Link {
             );
             Error::unavailable(why)
         };
-        let slot = timeout(TURN, self.line(kind).slots.clone().acquire_owned());
+        let slot = timeout(turn, self.line(kind).slots.clone().acquire_owned());
         let slot = slot.await.map_err(|_| hung())?.map_err(closed)?;
         let session = self.session(kind).await?;
         let used = session.clone();
@@ -294,12 +313,15 @@ fn open(endpoint: &Endpoint) -> Done<Connect> {
     raw::start_loop().map_err(|why| Error::internal(format!("libvirt's event loop: {why}")))?;
     let connect = Connect::open(Some(endpoint.uri())).map_err(|error| {
         let fault = Fault::from(error);
-        let kind = match fault.error.kind() {
-            ErrorKind::Denied => ErrorKind::Denied,
-            _ => ErrorKind::Unavailable,
+        let said = fault.error.message();
+        let (kind, why, field) = match (refusal(said), fault.error.kind()) {
+            (Some(why), _) => (ErrorKind::Denied, why, "spec.credentialSecretRef"),
+            (None, ErrorKind::Denied) => (ErrorKind::Denied, said, "spec.endpoint"),
+            (None, _) => (ErrorKind::Unavailable, said, "spec.endpoint"),
         };
-        let why = format!("{endpoint} cannot be reached: {}", fault.error.message());
-        Fault::of_connection(Error::new(kind, why).at("spec.endpoint"))
+        Fault::of_connection(
+            Error::new(kind, format!("{endpoint} cannot be reached: {why}")).at(field),
+        )
     })?;
     // Drivers within this process have nobody to keep alive.
     if let Err(error) = connect.set_keep_alive(KEEPALIVE.0, KEEPALIVE.1) {

@@ -31,6 +31,9 @@ pub(crate) struct Mark {
     pub(crate) disks: BTreeMap<String, DiskMark>,
     /// The names of network cards by their hardware address.
     pub(crate) nics: BTreeMap<String, String>,
+    /// Whether its memory can grow while it runs. It then starts with all that it can have, and its guest
+    /// gives back what it should not.
+    pub(crate) room: bool,
     /// Tags.
     pub(crate) tags: Vec<String>,
     /// The name that the guest was given.
@@ -89,6 +92,7 @@ impl Mark {
             .with_some("makingBy", self.making.as_ref().map(|making| &making.by))
             .with_some("makingSince", self.making.as_ref().map(|making| making.since))
             .with_some("hostname", self.hostname.as_ref())
+            .with_some("room", self.room.then_some("yes"))
             .children(self.disks.iter().map(|(device, disk)| {
                 element("disk")
                     .with("device", device)
@@ -129,6 +133,7 @@ impl Mark {
             nics: ours("nic").filter_map(|nic| Some((of(nic, "mac")?, of(nic, "name")?))).collect(),
             tags: ours("tag").filter_map(|tag| tag.text().map(str::to_owned)).collect(),
             hostname: text("hostname"),
+            room: text("room").is_some(),
         }
     }
 }
@@ -163,6 +168,7 @@ mod tests {
             nics: BTreeMap::from([("52:54:00:00:00:01".to_owned(), "lan".to_owned())]),
             tags: vec!["a<b".to_owned(), "c&d".to_owned()],
             hostname: Some("web".to_owned()),
+            room: true,
         };
         let text = mark.write().to_string();
         let document = roxmltree::Document::parse(&text).unwrap();

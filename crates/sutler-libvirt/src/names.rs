@@ -8,6 +8,7 @@ use uuid::Uuid;
 const LIMIT: usize = 200;
 const KEPT: &str = "sutler-disk-";
 const IMAGE: &str = "sutler-image-";
+const IMPORT: &str = "sutler-import-";
 
 /// What the names of all volumes of one machine begin with.
 pub(crate) fn of_machine(machine: Uuid) -> String {
@@ -48,16 +49,29 @@ pub(crate) fn image(target: &str) -> Result<String> {
     within_limit(format!("{IMAGE}{}", encode(target)), "metadata.name")
 }
 
+/// A disk that was brought here, and becomes a machine's own.
+pub(crate) fn import(target: &str) -> Result<String> {
+    if target.is_empty() {
+        return Err(Error::invalid("target", "a disk needs a name"));
+    }
+    within_limit(format!("{IMPORT}{}", encode(target)), "target")
+}
+
 /// The volume beside an image that says that all of it is there.
 pub(crate) fn image_whole(image: &str) -> String {
     format!("{image}.ok")
+}
+
+/// An image on its way to another format.
+pub(crate) fn image_arriving(image: &str) -> String {
+    format!("{image}.in")
 }
 
 /// Whether the volume is of our making.
 pub(crate) fn is_ours(volume: &str) -> bool {
     let rest = volume.strip_prefix("sutler-").unwrap_or_default();
     let machine = rest.get(..36).is_some_and(|uuid| Uuid::parse_str(uuid).is_ok());
-    machine || volume.starts_with(KEPT) || volume.starts_with(IMAGE)
+    machine || [KEPT, IMAGE, IMPORT].iter().any(|prefix| volume.starts_with(prefix))
 }
 
 fn within_limit(name: String, field: &str) -> Result<String> {

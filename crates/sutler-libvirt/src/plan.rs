@@ -11,6 +11,7 @@ use crate::{
     domain::{Accel, Cpu, DiskDef, Domain, Firmware, NicDef, Source},
     mark::{DiskMark, Making, Mark},
     settings::Settings,
+    tools,
 };
 
 /// What names a machine may have; libvirt makes file names of them.
@@ -23,8 +24,13 @@ pub(crate) const ROOT: &str = check::ROOT_DISK;
 const USER: &str = "user";
 /// How many times the CPUs and the memory a machine has room for, where it asks to grow while it runs.
 const ROOM: u32 = 4;
-/// Settings of a class that are for libvirt alone.
-const EXTRAS: [&str; 3] = ["libvirt.bus", "libvirt.cache", "libvirt.machine"];
+/// Settings of a class that are for libvirt alone, with the values that they may have; none where the
+/// host alone knows them.
+const EXTRAS: [(&str, &[&str]); 3] = [
+    ("libvirt.bus", &["virtio", "scsi", "sata"]),
+    ("libvirt.cache", &["default", "none", "writethrough", "writeback", "directsync", "unsafe"]),
+    ("libvirt.machine", &[]),
+];
 
 /// What a host is like, as far as machines depend on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,13 +127,20 @@ fn profiles(class: &Class) -> Result<()> {
         let why = "only UEFI boots what is signed alone: set spec.firmware to UEFI";
         return Err(Error::invalid("spec.securityProfile.secureBoot", why));
     }
-    match class.extra.keys().find(|key| !EXTRAS.contains(&key.as_str())) {
-        Some(key) => {
-            let why = format!("there are {}", EXTRAS.join(", "));
-            Err(Error::invalid(format!("spec.extraConfig[{key}]"), why))
-        }
-        None => Ok(()),
+    class.guest_tools.as_deref().map_or(Ok(()), |policy| tools::Policy::read(policy).map(drop))?;
+    class.extra.iter().try_for_each(|(key, value)| extra(key, value))
+}
+
+fn extra(key: &str, value: &str) -> Result<()> {
+    let field = format!("spec.extraConfig[{key}]");
+    let Some((_, values)) = EXTRAS.iter().find(|(known, _)| *known == key) else {
+        let known: Vec<&str> = EXTRAS.iter().map(|(known, _)| *known).collect();
+        return Err(Error::invalid(field, format!("there are {}", known.join(", "))));
+    };
+    if !values.is_empty() && !values.contains(&value) {
+        return Err(Error::invalid(field, format!("{value:?} is none of {}", values.join(", "))));
     }
+    Ok(())
 }
 
 fn disks(disks: &[Disk]) -> Result<()> {
@@ -209,8 +222,8 @@ pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
     let mut marks = BTreeMap::new();
     let mut disks = Vec::new();
     for (index, disk) in ground.disks.into_iter().enumerate() {
-        // A card for first-boot data is the first on the SCSI bus.
-        let device = device(&bus, if bus == "scsi" { index + 1 } else { index });
+        // First-boot data is in a drive that has the first letter of those that are not virtio.
+        let device = device(&bus, if bus == "virtio" { index } else { index + 1 });
         marks.insert(device.clone(), DiskMark { name: disk.name.clone(), kept: disk.kept });
         disks.push(DiskDef {
             device,
@@ -231,6 +244,8 @@ pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
         false => now,
     };
     let most = room(grows("cpuHotAddEnabled"), class.cpu.into(), ground.limits.cpu.into());
+    let max_memory_mib =
+        room(grows("memoryHotAddEnabled"), class.memory_mib, ground.limits.memory_mib);
     Domain {
         uuid: ground.uuid,
         name: request.name.clone(),
@@ -247,11 +262,7 @@ pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
             nested: grows("nestedVirtualization"),
         },
         memory_mib: class.memory_mib,
-        max_memory_mib: room(
-            grows("memoryHotAddEnabled"),
-            class.memory_mib,
-            ground.limits.memory_mib,
-        ),
+        max_memory_mib,
         mark: Mark {
             owner: Some((request.owner.token.clone(), request.owner.installation.clone())),
             made_at: None,
@@ -260,6 +271,7 @@ pub(crate) fn domain(request: &CreateRequest, ground: Ground<'_>) -> Domain {
             nics: nics.iter().map(|nic| nic.mac.clone()).zip(names).collect(),
             tags: request.tags.clone(),
             hostname: Some(request.hostname.clone()),
+            room: max_memory_mib > class.memory_mib,
         },
         disks,
         nics,
@@ -396,6 +408,14 @@ mod tests {
             (
                 class(|class| drop(class.extra.insert("libvirt.buss".to_owned(), "x".to_owned()))),
                 "spec.extraConfig[libvirt.buss]",
+            ),
+            (
+                class(|class| drop(class.extra.insert("libvirt.bus".to_owned(), "ide".to_owned()))),
+                "spec.extraConfig[libvirt.bus]",
+            ),
+            (
+                class(|class| class.guest_tools = Some("uninstall".to_owned())),
+                "spec.guestToolsPolicy",
             ),
             (CreateRequest { placement: zone, ..request() }, "spec.placement.zone"),
             (CreateRequest { disks: vec![disk], ..request() }, "spec.disks[data].scsiController"),

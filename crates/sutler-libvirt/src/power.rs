@@ -76,7 +76,7 @@ async fn shut_down(
         loop {
             let (machine, given) = (id.clone(), proof.clone());
             let late = Instant::now() >= end;
-            let off = host.0.link.change(move |connect| {
+            let off = host.0.link.change_in_task(move |connect| {
                 let (domain, _) = find::proven(connect, &machine, &given)?;
                 if show::power(&domain)? == Power::Off {
                     return Ok(true);

@@ -3,15 +3,16 @@
 use async_trait::async_trait;
 use sutler_provider::{
     Accepted, Capabilities, CloneRequest, Console, CreateRequest, DeleteRequest, DiskInfo, DiskKey,
-    DiskRef, EventStream, GuestCommand, GuestOutput, Host, KeptDisk, Listing, Machine, MachineId,
-    Owner, PowerRequest, PrepareRequest, Prepared, Proof, Provider, ReconfigureRequest, Result,
-    SnapshotId, SnapshotRequest, Snapshotted, Started, TaskId, TaskState, Template,
+    DiskRef, EventStream, ExportRequest, Exported, GuestCommand, GuestOutput, Host, ImportRequest,
+    Imported, KeptDisk, Listing, Machine, MachineId, Owner, PowerRequest, PrepareRequest, Prepared,
+    Proof, Provider, ReconfigureRequest, Result, SnapshotId, SnapshotRequest, Snapshotted, Started,
+    TaskId, TaskState, Template,
 };
 
 use crate::{
     console, copies, create, guest,
     host::{Driver, Libvirt},
-    images, ownership, plan, power, reconfigure, remove, snapshots,
+    images, ownership, plan, power, reconfigure, remove, snapshots, transfer,
 };
 
 const KEEP: &str = "keep disks beyond their machines";
@@ -152,6 +153,18 @@ impl Provider for Libvirt {
         self.needs_guests(KEEP).await?;
         let (host, key) = (self.clone(), key.clone());
         self.carry(async move { host.remove_kept(&key).await }).await
+    }
+
+    async fn disk_export(&self, request: ExportRequest) -> Result<Exported> {
+        self.needs_guests("send disks out").await?;
+        let host = self.clone();
+        self.carry(async move { transfer::export(&host, request).await }).await
+    }
+
+    async fn disk_import(&self, request: ImportRequest) -> Result<Imported> {
+        self.needs_guests("bring disks in").await?;
+        let host = self.clone();
+        self.carry(async move { transfer::import(&host, request).await }).await
     }
 
     async fn console(&self, id: &MachineId, proof: &Proof) -> Result<Console> {

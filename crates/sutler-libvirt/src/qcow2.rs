@@ -15,7 +15,7 @@ pub(crate) struct Kind {
 
 /// Reads what an image is. An image that reaches for other files of the host is refused: whoever made it
 /// would read them through a guest.
-pub(crate) fn read(head: &[u8], wanted: Option<&str>) -> Result<Kind> {
+pub(crate) fn read(head: &[u8], length: u64, wanted: Option<&str>) -> Result<Kind> {
     let broken = |why: &str| Error::failed(format!("the image cannot be used: {why}"));
     let is = |magic: &[u8]| head.starts_with(magic);
     if !is(b"QFI\xfb") {
@@ -51,6 +51,12 @@ pub(crate) fn read(head: &[u8], wanted: Option<&str>) -> Result<Kind> {
     if version == 3 && eight(72).ok_or_else(cut)? & 4 != 0 {
         return Err(broken("its data is in another file"));
     }
+    // QEMU takes what is behind a file's end for zeros, and the guest for an empty disk.
+    let entries = u64::from(four(36).ok_or_else(cut)?);
+    let table = eight(40).ok_or_else(cut)?.saturating_add(entries * 8);
+    if table.max(eight(48).ok_or_else(cut)?) > length {
+        return Err(broken("it is cut off: its tables are behind its end"));
+    }
     match eight(24).ok_or_else(cut)? {
         0 => Err(broken("it has no size")),
         bytes => Ok(Kind { format: "qcow2", bytes: Some(bytes) }),
@@ -61,12 +67,19 @@ pub(crate) fn read(head: &[u8], wanted: Option<&str>) -> Result<Kind> {
 mod tests {
     use super::*;
 
+    /// The least that a file of the head below has.
+    const LENGTH: u64 = 0x30010;
+
     fn head(backing: u64, size: u64, features: u64) -> Vec<u8> {
         let mut head = b"QFI\xfb".to_vec();
         head.extend(3_u32.to_be_bytes());
         head.extend(backing.to_be_bytes());
         head.extend([0; 8]);
         head.extend(size.to_be_bytes());
+        head.resize(36, 0);
+        head.extend(2_u32.to_be_bytes());
+        head.extend(0x30000_u64.to_be_bytes());
+        head.extend(0x10000_u64.to_be_bytes());
         head.resize(72, 0);
         head.extend(features.to_be_bytes());
         head.resize(HEAD, 0);
@@ -75,9 +88,9 @@ mod tests {
 
     #[test]
     fn images_are_known_by_their_beginning() {
-        let kind = read(&head(0, 7 << 30, 0), Some("qcow2")).unwrap();
+        let kind = read(&head(0, 7 << 30, 0), LENGTH, Some("qcow2")).unwrap();
         assert_eq!(kind, Kind { format: "qcow2", bytes: Some(7 << 30) });
-        assert_eq!(read(&[0; HEAD], None).unwrap(), Kind { format: "raw", bytes: None });
+        assert_eq!(read(&[0; HEAD], LENGTH, None).unwrap(), Kind { format: "raw", bytes: None });
     }
 
     #[test]
@@ -92,8 +105,10 @@ mod tests {
             (b"\x1f\x8b whatever".to_vec(), None, "compressed"),
             (b"KDMV whatever".to_vec(), None, "vmdk"),
         ] {
-            let error = read(&head, wanted).unwrap_err();
+            let error = read(&head, LENGTH, wanted).unwrap_err();
             assert!(error.message().contains(want), "{want}: {error}");
         }
+        let error = read(&head(0, 1 << 30, 0), 0x3000f, None).unwrap_err();
+        assert!(error.message().contains("cut off"), "{error}");
     }
 }

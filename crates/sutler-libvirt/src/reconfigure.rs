@@ -10,7 +10,7 @@ use crate::{
     create::{self, Part},
     domain::{Card, DiskDef, Seen},
     fault::{Done, unless},
-    find,
+    find, guest,
     host::Libvirt,
     mark::{DiskMark, Mark},
     plan::{self, ROOT},
@@ -20,8 +20,10 @@ use crate::{
     volume::GIB,
 };
 
-/// How long a guest may take to let go of a device.
-const LET_GO: Duration = Duration::from_secs(20);
+/// How long a guest may take to let go of a device: before it has booted it does not.
+const LET_GO: Duration = Duration::from_secs(90);
+/// A guest that did not hear is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Changes a machine.
 pub(crate) async fn change(host: &Libvirt, request: ReconfigureRequest) -> Result<Started> {
@@ -197,7 +199,9 @@ fn grow(connect: &Connect, domain: &Domain, seen: &Seen, disk: &DiskInfo, gib: u
     let device = device.unwrap_or_else(|| disk.name.clone());
     if domain.is_active()? {
         let bytes = virt_sys::VIR_DOMAIN_BLOCK_RESIZE_BYTES;
-        return Ok(domain.block_resize(&device, gib * GIB, bytes)?);
+        domain.block_resize(&device, gib * GIB, bytes)?;
+        guest::fill(domain, seen, &plan::serial(&disk.name));
+        return Ok(());
     }
     let path = disk.path.clone().unwrap_or_default();
     let volume = storage::at_path(connect, &path)?.ok_or_else(|| {
@@ -253,9 +257,8 @@ fn remove_disk(connect: &Connect, domain: &Domain, name: &str) -> Done {
         iops: None,
         serial: plan::serial(name),
     };
-    unplug(domain, &plug.write().to_string())?;
     let gone = |seen: &Seen| seen.disks.iter().all(|known| known.device != disk.device);
-    until(domain, gone, &format!("disk {name}"))?;
+    unplug(domain, &plug.write().to_string(), gone, &format!("disk {name}"))?;
     if mark.kept.is_none()
         && let Some(volume) = storage::at_path(connect, path)?
     {
@@ -266,26 +269,34 @@ fn remove_disk(connect: &Connect, domain: &Domain, name: &str) -> Done {
     find::note(domain, &mark)
 }
 
-/// Asks a guest to let go of a device, now and for the next start.
-fn unplug(domain: &Domain, xml: &str) -> Done {
+/// Takes a device out, now and for the next start. A guest that runs has to let go of it.
+fn unplug(domain: &Domain, xml: &str, gone: impl Fn(&Seen) -> bool, what: &str) -> Done {
     let fine = [ErrorKind::NotFound, ErrorKind::Conflict];
-    unless(domain.detach_device_flags(xml, both(domain)?), &fine)
-}
-
-/// Waits until a guest has let go of something.
-fn until(domain: &Domain, gone: impl Fn(&Seen) -> bool, what: &str) -> Done {
+    let (live, config) = (virt_sys::VIR_DOMAIN_AFFECT_LIVE, virt_sys::VIR_DOMAIN_AFFECT_CONFIG);
+    // One after the other: a guest that held on to it before has it no more for its next start.
+    unless(domain.detach_device_flags(xml, config), &fine)?;
+    if domain.is_active()? {
+        unless(domain.detach_device_flags(xml, live), &fine)?;
+    }
     let end = Instant::now() + LET_GO;
+    let mut asked = Instant::now();
     loop {
         match find::read(domain)? {
-            Some(seen) if !gone(&seen) && Instant::now() < end => {
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            Some(seen) if !gone(&seen) => {
-                let why = format!("the guest does not let go of {what} within {LET_GO:?}");
-                return Err(Error::unavailable(why).into());
-            }
+            Some(seen) if !gone(&seen) => {}
             _ => return Ok(()),
         }
+        if Instant::now() >= end {
+            let why = format!("the guest does not let go of {what} within {LET_GO:?}");
+            return Err(Error::unavailable(why).into());
+        }
+        if asked.elapsed() >= ASK_AGAIN {
+            asked = Instant::now();
+            // It may be at it, or may just have let go.
+            if let Err(error) = domain.detach_device_flags(xml, live) {
+                tracing::debug!("asked again for {what}: {}", error.message());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -297,9 +308,8 @@ fn cards(domain: &Domain, request: &ReconfigureRequest, uuid: Uuid, settings: &S
         let Some((mac, _)) = of(name) else { continue };
         let nic = seen.cards.iter().find(|card| card.mac == *mac);
         if let Some(nic) = nic {
-            unplug(domain, &nic.write().to_string())?;
             let gone = |seen: &Seen| seen.cards.iter().all(|card| card.mac != *mac);
-            until(domain, gone, &format!("network card {name}"))?;
+            unplug(domain, &nic.write().to_string(), gone, &format!("network card {name}"))?;
         }
         mark.nics.remove(mac);
     }

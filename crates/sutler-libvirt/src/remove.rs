@@ -45,7 +45,7 @@ pub(crate) async fn delete(host: &Libvirt, request: DeleteRequest) -> Result<Sta
 
 /// Removes a machine of ours with all that was made for it. The caller has its turn at it.
 pub(crate) async fn all(host: &Libvirt, uuid: Uuid) -> Result<()> {
-    host.0.link.change(move |connect| remove(connect, uuid)).await?;
+    host.0.link.change_in_task(move |connect| remove(connect, uuid)).await?;
     host.0.addresses.forget(uuid);
     Ok(())
 }
@@ -58,6 +58,10 @@ fn remove(connect: &Connect, uuid: Uuid) -> Done {
     for path in own_disks(&seen) {
         if let Some(volume) = storage::at_path_or_new(connect, &path)? {
             unless(volume.delete(0), &[ErrorKind::NotFound])?;
+        } else if let Some(pool) = storage::pool_at(&storage::stopped(connect)?, &path) {
+            // What cannot be seen may still be there, and would be nobody's.
+            let why = format!("storage pool {pool:?}, which has its disk, is not started");
+            return Err(Error::unavailable(why).into());
         }
     }
     storage::remove_all(connect, &names::of_machine(uuid))?;

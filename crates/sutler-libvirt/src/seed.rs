@@ -15,6 +15,8 @@ use serde_json::{Map, Value, json};
 use sutler_provider::{CreateRequest, Error, Nic, Result};
 use uuid::Uuid;
 
+use crate::tools::Policy;
+
 /// The label by which a guest knows the volume.
 const LABEL: &str = "cidata";
 
@@ -23,6 +25,10 @@ pub(crate) fn volume(machine: Uuid, request: &CreateRequest, macs: &[String]) ->
     // Nobody gets in by a default: without user data there is neither a key nor a password.
     let user_data = request.user_data.clone().unwrap_or_else(|| b"#cloud-config\n{}\n".to_vec());
     let mut files = vec![("user-data", user_data), ("meta-data", meta_data(machine, request)?)];
+    let policy = request.class.as_ref().and_then(|class| class.guest_tools.as_deref());
+    if let Some(script) = policy.map(Policy::read).transpose()?.and_then(Policy::script) {
+        files.push(("vendor-data", script.into_bytes()));
+    }
     if !request.nics.is_empty() {
         files.push(("network-config", pretty(&network_config(&request.nics, macs))));
     }
@@ -154,6 +160,18 @@ mod tests {
         for word in ["ssh-", "passw", "sudo"] {
             assert!(!text.contains(word), "{word}");
         }
+    }
+
+    #[test]
+    fn the_agent_is_a_matter_of_the_class() {
+        let with = |policy: &str| {
+            let mut class = sutler_provider::Class::new(1, 512);
+            class.guest_tools = Some(policy.to_owned());
+            let request = CreateRequest { class: Some(class), ..request() };
+            let image = volume(Uuid::nil(), &request, &[]).unwrap();
+            String::from_utf8_lossy(&image).contains("qemu-guest-agent")
+        };
+        assert!(with("install") && with("upgrade") && !with("skip"));
     }
 
     #[test]

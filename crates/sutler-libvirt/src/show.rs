@@ -106,6 +106,8 @@ impl Libvirt {
             ips,
             cpu: seen.cpu,
             memory_mib: seen.memory_mib,
+            most_cpu: seen.max_cpu,
+            most_memory_mib: seen.max_memory_mib,
             interfaces: Some(interfaces),
             tags: seen.mark.tags.clone(),
             host: Some(facts.name.clone()),

@@ -3,6 +3,9 @@
 //! QEMU cannot save the disks of a running guest without its memory in one place. A snapshot of the disks
 //! alone is therefore taken with memory, which is thrown away when the machine goes back to it: the guest
 //! then starts from the disks as they were.
+//!
+//! Of a machine that boots by UEFI QEMU keeps nothing while it runs, because its firmware's settings are in
+//! no disk. While it is off its disks are kept, and those settings stay as they are when it goes back.
 
 use sutler_provider::{
     Error, ErrorKind, MachineId, Power, Proof, Result, SnapshotId, SnapshotRequest, Snapshotted,
@@ -30,11 +33,14 @@ pub(crate) async fn take(host: &Libvirt, request: SnapshotRequest) -> Result<Sna
         return Err(Error::invalid("name", why));
     }
     let id = SnapshotId(request.name.clone());
-    let (machine, given, name) = (request.id.clone(), request.proof.clone(), request.name.clone());
+    let asked = request.clone();
     let look = host.0.link.look(move |connect| {
-        let (domain, seen) = find::proven(connect, &machine, &given)?;
-        whole(&seen)?;
-        Ok((seen.uuid, find_snapshot(&domain, &name)?.is_some()))
+        let (domain, seen) = find::proven(connect, &asked.id, &asked.proof)?;
+        if find_snapshot(&domain, &asked.name)?.is_some() {
+            return Ok((seen.uuid, true));
+        }
+        possible(&domain, &seen, asked.memory)?;
+        Ok((seen.uuid, false))
     });
     let (uuid, there) = look.await?;
     if there {
@@ -51,18 +57,21 @@ pub(crate) async fn take(host: &Libvirt, request: SnapshotRequest) -> Result<Sna
     Ok(Snapshotted { id: Some(id), task: Some(task) })
 }
 
-/// Only qcow2 keeps snapshots inside.
-fn whole(seen: &Seen) -> Done {
-    let other =
-        seen.disks.iter().find(|disk| disk.format.as_deref().is_some_and(|format| format == "raw"));
-    match other {
-        Some(disk) => {
-            let why =
-                format!("disk {} is raw, and only qcow2 holds snapshots", seen.disk_name(disk));
-            Err(Error::unsupported(why).into())
-        }
-        None => Ok(()),
+/// Refuses what QEMU cannot keep.
+fn possible(domain: &Domain, seen: &Seen, memory: bool) -> Done {
+    if let Some(disk) = seen.disks.iter().find(|disk| disk.format.as_deref() == Some("raw")) {
+        let why = format!("disk {} is raw, and only qcow2 holds snapshots", seen.disk_name(disk));
+        return Err(Error::unsupported(why).into());
     }
+    if !seen.uefi || show::power(domain)? == Power::Off {
+        return Ok(());
+    }
+    let why = "it boots by UEFI, and QEMU keeps nothing of such a machine while it runs";
+    Err(match memory {
+        true => Error::unsupported(why).at("spec.snapshotConfig.includeMemory"),
+        false => Error::conflict(format!("{why}: switch it off first")),
+    }
+    .into())
 }
 
 fn find_snapshot(domain: &Domain, name: &str) -> Done<Option<DomainSnapshot>> {
@@ -70,10 +79,11 @@ fn find_snapshot(domain: &Domain, name: &str) -> Done<Option<DomainSnapshot>> {
 }
 
 fn save(connect: &Connect, request: &SnapshotRequest) -> Done {
-    let (domain, _) = find::proven(connect, &request.id, &request.proof)?;
+    let (domain, seen) = find::proven(connect, &request.id, &request.proof)?;
     if find_snapshot(&domain, &request.name)?.is_some() {
         return Ok(());
     }
+    possible(&domain, &seen, request.memory)?;
     let on = show::power(&domain)? != Power::Off;
     let alone = if request.memory { "" } else { DISKS_ALONE };
     let description = format!("{alone}{}", request.description.as_deref().unwrap_or_default());

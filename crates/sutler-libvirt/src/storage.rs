@@ -1,6 +1,9 @@
 //! Pools and volumes on a host. These calls block.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use sutler_provider::{Error, ErrorKind};
 use virt::{connect::Connect, storage_pool::StoragePool, storage_vol::StorageVol, stream::Stream};
@@ -63,16 +66,46 @@ impl Pool {
 
     /// All pools that run and are folders.
     pub(crate) fn all(connect: &Connect) -> Done<Vec<Self>> {
-        let active = virt_sys::VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE;
+        Self::those(connect, virt_sys::VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+    }
+
+    fn those(connect: &Connect, flags: u32) -> Done<Vec<Self>> {
         let mut pools = Vec::new();
-        for pool in connect.list_all_storage_pools(active)? {
+        for pool in connect.list_all_storage_pools(flags)? {
             match pool.name().map_err(Fault::from).and_then(|name| Self::read(name, pool)) {
                 Ok(pool) => pools.push(pool),
                 Err(fault) if fault.error.kind() == ErrorKind::Unsupported => {}
+                // One that was just removed is not there.
+                Err(fault) if fault.error.kind() == ErrorKind::NotFound => {}
                 Err(fault) => return Err(fault),
             }
         }
         Ok(pools)
+    }
+
+    /// Asks all pools that run. One that is stopped while it is asked is one that does not run.
+    pub(crate) fn ask_all<T>(
+        connect: &Connect,
+        mut ask: impl FnMut(&Self) -> Done<T>,
+    ) -> Done<Vec<T>> {
+        let mut answers = Vec::new();
+        for pool in Self::all(connect)? {
+            match ask(&pool) {
+                Ok(answer) => answers.push(answer),
+                Err(_) if pool.was_stopped()? => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Whether one of these was stopped since it was found.
+    pub(crate) fn were_stopped(pools: &[Self]) -> Done<bool> {
+        pools.iter().try_fold(false, |stopped, pool| Ok(stopped || pool.was_stopped()?))
+    }
+
+    fn was_stopped(&self) -> Done<bool> {
+        Ok(!if_there(self.pool.is_active())?.unwrap_or_default())
     }
 
     /// Where a volume of this name is, or will be.
@@ -87,12 +120,13 @@ impl Pool {
 
     /// Makes a volume. One of this name is in the way.
     pub(crate) fn make(&self, new: &NewVolume) -> Done<StorageVol> {
-        Ok(StorageVol::create_xml(&self.pool, &new.write().to_string(), 0)?)
+        Ok(StorageVol::create_xml(&self.pool, &new.write().to_string(), new.flags())?)
     }
 
     /// Makes a volume with the contents of another, which may be in another pool.
     pub(crate) fn copy(&self, new: &NewVolume, from: &StorageVol) -> Done<StorageVol> {
-        let copy = StorageVol::create_xml_from(&self.pool, &new.write().to_string(), from, 0)?;
+        let xml = new.write().to_string();
+        let copy = StorageVol::create_xml_from(&self.pool, &xml, from, new.flags())?;
         if copy.info()?.capacity < new.bytes {
             copy.resize(new.bytes, 0)?;
         }
@@ -158,16 +192,28 @@ pub(crate) fn refresh(connect: &Connect, path: &str) -> Done {
     }
 }
 
+/// The pools that do not run, by their folders. What is in them nobody sees.
+pub(crate) fn stopped(connect: &Connect) -> Done<BTreeMap<String, String>> {
+    let pools = Pool::those(connect, virt_sys::VIR_CONNECT_LIST_STORAGE_POOLS_INACTIVE)?;
+    Ok(pools.into_iter().map(|pool| (pool.path, pool.name)).collect())
+}
+
+/// Whether a path is in one of these folders, and in which pool.
+pub(crate) fn pool_at<'a>(pools: &'a BTreeMap<String, String>, path: &str) -> Option<&'a String> {
+    pools.get(path.rsplit_once('/')?.0)
+}
+
 /// Removes all volumes whose names begin so, from all pools.
 pub(crate) fn remove_all(connect: &Connect, prefix: &str) -> Done {
-    for pool in Pool::all(connect)? {
+    let remove = |pool: &Pool| -> Done {
         for name in pool.pool.list_volumes()? {
             if name.starts_with(prefix) && names::is_ours(&name) {
                 pool.remove(&name)?;
             }
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    Pool::ask_all(connect, remove).map(drop)
 }
 
 /// Begins to fill a volume that was just made. A pool that looks at its folder at the same moment may
@@ -221,6 +267,28 @@ pub(crate) fn upload(
             done += taken as u64;
         }
         sent(done);
+    }
+    Ok(stream.finish()?)
+}
+
+/// Reads a volume to its end.
+pub(crate) fn download(
+    connect: &Connect,
+    volume: &StorageVol,
+    mut write: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> Done {
+    let stream = Stream::new(connect, 0)?;
+    volume.download(&stream, 0, 0, 0)?;
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let count = usize::try_from(stream.recv(&mut buffer)?).unwrap_or_default();
+        if count == 0 {
+            break;
+        }
+        if let Err(error) = write(&buffer[..count]) {
+            drop(stream.abort());
+            return Err(Error::failed(format!("what is downloaded cannot be kept: {error}")).into());
+        }
     }
     Ok(stream.finish()?)
 }

@@ -21,6 +21,14 @@ pub(crate) struct NewVolume {
 }
 
 impl NewVolume {
+    /// How libvirt makes it: of qcow2 it takes space at once only when it is told to write the tables too.
+    pub(crate) fn flags(&self) -> u32 {
+        match self.thick && self.format == "qcow2" {
+            true => virt_sys::VIR_STORAGE_VOL_CREATE_PREALLOC_METADATA,
+            false => 0,
+        }
+    }
+
     /// As libvirt takes it.
     pub(crate) fn write(&self) -> Element {
         let format = |name: &str| element("format").with("type", name);

@@ -3,5 +3,13 @@
 
 #[path = "all/conformance.rs"]
 mod conformance;
+#[path = "all/corner.rs"]
+mod corner;
+#[path = "all/hardware.rs"]
+mod hardware;
 #[path = "all/lab.rs"]
 mod lab;
+#[path = "all/refused.rs"]
+mod refused;
+#[path = "all/remote.rs"]
+mod remote;

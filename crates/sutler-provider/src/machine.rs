@@ -42,6 +42,14 @@ pub struct Machine {
     /// Memory in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
+    /// Virtual CPUs that it can have without being switched off; none where the platform does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_cpu: Option<u32>,
+    /// Memory in MiB that it can have without being switched off; none where the platform does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_memory_mib: Option<u64>,
     /// Its disks; none where the platform does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disks: Option<Vec<DiskInfo>>,
@@ -85,6 +93,8 @@ impl Machine {
             ips: Vec::new(),
             cpu: None,
             memory_mib: None,
+            most_cpu: None,
+            most_memory_mib: None,
             disks: None,
             interfaces: None,
             snapshots: None,

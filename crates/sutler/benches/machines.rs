@@ -32,6 +32,34 @@ fn main() {
         None => println!("SKIPPED: the real kube-apiserver is not in the cache (hack/peers.sh)"),
         Some(server) => runtime.block_on(cluster(&server, 1000)),
     }
+    match std::env::var("SUTLER_GUEST_IMAGE") {
+        Err(_) => println!("SKIPPED: there is no libvirt with a guest (hack/bench.sh sets one up)"),
+        Ok(image) => runtime.block_on(guests(&Server::embedded(), &image, 50)),
+    }
+}
+
+/// Real machines, each an overlay of one image: what is ours of the time that they take.
+async fn guests(server: &Server, image: &str, size: usize) {
+    let provider = json!({"type": "libvirt", "endpoint": "qemu:///system",
+        "options": {"pool": "sutler-test", "accelerator": "tcg",
+            "folders": [std::path::Path::new(image).parent()]}});
+    let source = json!({"libvirt": {"path": image, "format": "qcow2"}});
+    let fleet = Fleet::furnish_with(server, provider, "128Mi", source).await;
+    let (cpu, children) = (server.cpu(), server.cpu_of_children());
+    let begun = Instant::now();
+    let running = fleet.until_all(size, |vm| vm["status"]["powerState"] == "On");
+    tokio::join!(fleet.apply_all(size), running);
+    let took = begun.elapsed().as_secs_f64();
+    let (cpu, children) = (server.cpu() - cpu, server.cpu_of_children() - children);
+    let each = |seconds: f64| seconds / size as f64 * 1000.0;
+    println!(
+        "{size} machines on QEMU: {took:.1} s from apply to running ({:.0} ms each), of which ours are \
+         {:.0} ms of CPU each in sutler and {:.0} ms in its provider",
+        each(took),
+        each(cpu),
+        each(children),
+    );
+    fleet.remove_all(size).await;
 }
 
 /// A platform that takes no time, so that only our own is measured.

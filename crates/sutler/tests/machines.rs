@@ -22,6 +22,8 @@ macro_rules! both {
 
 #[path = "machines/changes.rs"]
 mod changes;
+#[path = "machines/children.rs"]
+mod children;
 #[path = "machines/clones.rs"]
 mod clones;
 #[path = "machines/cut.rs"]
@@ -38,6 +40,8 @@ mod kill;
 mod lab;
 #[path = "machines/libvirt.rs"]
 mod libvirt;
+#[path = "machines/libvirt_neighbours.rs"]
+mod libvirt_neighbours;
 #[path = "machines/life.rs"]
 mod life;
 #[path = "machines/placement.rs"]

@@ -107,7 +107,7 @@ async fn an_image_without_a_name(context: &Context) -> Check {
 }
 
 async fn an_import_without_a_name(context: &Context) -> Check {
-    let request = super::transfer::import("https://example.invalid/disk", "");
+    let request = super::transfer::import(context.import_from(), "");
     refused(context.provider.disk_import(request).await, ErrorKind::Invalid, "an empty name")
         .map(drop)
 }
@@ -115,7 +115,7 @@ async fn an_import_without_a_name(context: &Context) -> Check {
 async fn a_format_that_is_none(context: &Context) -> Check {
     let made = context.make().await?;
     let format = Some("no-such-format".to_owned());
-    let request = super::transfer::export(&made, &context.word("out"));
+    let request = super::transfer::export(context, &made, &context.word("out"));
     let answer = context.provider.disk_export(ExportRequest { format, ..request }).await;
     refused(answer, ErrorKind::Invalid, "a format that is not reported").map(drop)
 }

@@ -189,12 +189,12 @@ async fn kept_disks_are_as_reported(context: &Context) -> Check {
 
 async fn exports_are_as_reported(context: &Context) -> Check {
     let made = context.make().await?;
-    let request = super::transfer::export(&made, &context.word("out"));
+    let request = super::transfer::export(context, &made, &context.word("out"));
     as_reported("disk_export", context.can.disk_export, context.provider.disk_export(request).await)
 }
 
 async fn imports_are_as_reported(context: &Context) -> Check {
-    let request = super::transfer::import("https://example.invalid/disk", &context.word("in"));
+    let request = super::transfer::import(context.import_from(), &context.word("in"));
     as_reported("disk_import", context.can.disk_import, context.provider.disk_import(request).await)
 }
 

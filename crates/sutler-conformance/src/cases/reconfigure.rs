@@ -30,7 +30,16 @@ pub(super) fn to(made: &Made, desired: CreateRequest) -> ReconfigureRequest {
 /// A machine that can be changed: off, where it cannot be while it runs.
 async fn changeable(context: &Context) -> Check<Made> {
     let power_on = context.can.reconfigure_online && context.can.disk_growth_online;
-    context.make_like(CreateRequest { power_on, ..context.request() }).await
+    let made = context.make_like(CreateRequest { power_on, ..context.request() }).await?;
+    // One that has no room to grow is off first.
+    let shown = context.shown(&made.id).await?;
+    let room = shown.most_cpu.is_none_or(|most| most >= 2)
+        && shown.most_memory_mib.is_none_or(|most| most >= 1024);
+    if power_on && !room {
+        let started = context.provider.power(made.power(PowerOp::Off)).await?;
+        context.ended(started.task).await?;
+    }
+    Ok(made)
 }
 
 fn sized(made: &Made, cpu: u32, memory_mib: u64) -> CreateRequest {

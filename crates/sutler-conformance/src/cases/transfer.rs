@@ -17,10 +17,10 @@ cases! { "transfer":
     a_wrong_checksum_is_noticed [OBSERVED] transfer,
 }
 
-pub(super) fn export(made: &Made, word: &str) -> ExportRequest {
+pub(super) fn export(context: &Context, made: &Made, word: &str) -> ExportRequest {
     ExportRequest {
         disk: DiskRef { machine: made.id.clone(), disk: None, snapshot: None },
-        destination: format!("s3://conformance/{word}"),
+        destination: format!("{}/{word}", context.export_to()),
         format: None,
         compress: false,
         credentials: Credentials::default(),
@@ -85,7 +85,7 @@ async fn the_root_disk_is_described(context: &Context) -> Check {
 
 async fn a_disk_is_sent_once(context: &Context) -> Check {
     let made = context.make().await?;
-    let request = export(&made, &context.word("out"));
+    let request = export(context, &made, &context.word("out"));
     let one = context.provider.disk_export(request.clone()).await?;
     context.ended(one.task).await?;
     let two = context.provider.disk_export(request).await?;
@@ -96,7 +96,7 @@ async fn a_disk_is_sent_once(context: &Context) -> Check {
 
 async fn what_was_sent_can_be_brought_in(context: &Context) -> Check {
     let made = context.make().await?;
-    let request = export(&made, &context.word("out"));
+    let request = export(context, &made, &context.word("out"));
     let sent = context.provider.disk_export(request.clone()).await?;
     context.ended(sent.task).await?;
     let target = context.word("in");
@@ -111,7 +111,7 @@ async fn what_was_sent_can_be_brought_in(context: &Context) -> Check {
 
 async fn what_was_brought_in_is_one(context: &Context) -> Check {
     let target = context.word("in");
-    let request = import("https://example.invalid/disk", &target);
+    let request = import(context.import_from(), &target);
     let one = context.provider.disk_import(request.clone()).await?;
     context.ended(one.task).await?;
     let two = context.provider.disk_import(request).await?;
@@ -122,7 +122,7 @@ async fn what_was_brought_in_is_one(context: &Context) -> Check {
 
 async fn a_wrong_checksum_is_noticed(context: &Context) -> Check {
     let made = context.make().await?;
-    let request = export(&made, &context.word("out"));
+    let request = export(context, &made, &context.word("out"));
     let sent = context.provider.disk_export(request.clone()).await?;
     context.ended(sent.task).await?;
     let checksum = Some("sha256:0000".to_owned());

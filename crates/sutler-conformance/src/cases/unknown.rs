@@ -151,7 +151,7 @@ async fn a_command_in_what_is_not_there(context: &Context) -> Check {
 async fn sending_out_what_is_not_there(context: &Context) -> Check {
     let request = ExportRequest {
         disk: DiskRef { machine: nowhere(context), disk: None, snapshot: None },
-        destination: format!("s3://conformance/{}", context.word("out")),
+        destination: format!("{}/{}", context.export_to(), context.word("out")),
         format: None,
         compress: false,
         credentials: Credentials::default(),

@@ -39,6 +39,8 @@ pub(super) fn facts(
         ips,
         cpu,
         memory_mib,
+        most_cpu: _,
+        most_memory_mib: _,
         disks,
         interfaces,
         snapshots,

@@ -57,14 +57,16 @@ fn size(
     found: &mut Difference,
 ) {
     let Some(class) = &desired.request.class else { return };
-    let offline = running && !capabilities.reconfigure_online;
+    let online = capabilities.reconfigure_online;
+    let offline = |room: bool| running && !(online && room);
     if let Some(cpu) = machine.cpu.filter(|cpu| *cpu != class.cpu) {
         found.lines.push(format!("{cpu} CPUs should be {}", class.cpu));
-        found.needs_off |= offline;
+        found.needs_off |= offline(machine.most_cpu.is_none_or(|most| class.cpu <= most));
     }
     if let Some(memory) = machine.memory_mib.filter(|memory| *memory != class.memory_mib) {
         found.lines.push(format!("{memory} MiB of memory should be {}", class.memory_mib));
-        found.needs_off |= offline;
+        let room = machine.most_memory_mib.is_none_or(|most| class.memory_mib <= most);
+        found.needs_off |= offline(room);
     }
 }
 

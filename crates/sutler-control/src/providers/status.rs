@@ -199,6 +199,7 @@ fn next_status(
         (Some(_), None) => CacheStatus::Fresh,
     });
     new.orphans = orphans::report(&state);
+    new.unmanaged = state.unmanaged.to_vec();
     new
 }
 

@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Seen {
     pub(crate) name: String,
     pub(crate) uuid: String,
+    /// Whether it runs.
+    pub(crate) runs: bool,
     pub(crate) cpu: Option<u32>,
     pub(crate) max_cpu: Option<u32>,
     pub(crate) memory_mib: Option<u64>,
@@ -25,6 +27,8 @@ pub(crate) struct Seen {
     pub(crate) agent: bool,
     /// Where the first-boot data is.
     pub(crate) seed: Option<String>,
+    /// Whether it boots by UEFI.
+    pub(crate) uefi: bool,
     /// Where its screen can be seen.
     pub(crate) vnc: Option<String>,
     pub(crate) mark: Mark,
@@ -56,7 +60,11 @@ pub(crate) struct Card {
 impl Card {
     /// As much of it as tells libvirt which card is meant.
     pub(crate) fn write(&self) -> Element {
-        let kind = if self.managed { "network" } else { "bridge" };
+        let kind = match (self.managed, &self.network) {
+            (true, _) => "network",
+            (false, Some(_)) => "bridge",
+            (false, None) => "user",
+        };
         element("interface")
             .with("type", kind)
             .child(element("mac").with("address", &self.mac))
@@ -87,6 +95,7 @@ impl Seen {
         Ok(Self {
             name: text(domain, "name").unwrap_or_default(),
             uuid: text(domain, "uuid").unwrap_or_default(),
+            runs: domain.attribute("id").is_some(),
             cpu,
             max_cpu,
             memory_mib: child(domain, "currentMemory").or(child(domain, "memory")).and_then(mib),
@@ -95,6 +104,7 @@ impl Seen {
             seed: all("disk").find(|node| is(node, "cdrom")).and_then(|node| disk(node).path),
             cards: all("interface").map(card).collect(),
             agent: all("channel").any(is_agent),
+            uefi: child(domain, "os").is_some_and(is_uefi),
             vnc: all("graphics").find_map(vnc),
             mark,
         })
@@ -165,6 +175,11 @@ fn card(node: Node<'_, '_>) -> Card {
         managed: node.attribute("type") == Some("network"),
         device: attribute(node, "target", "dev"),
     }
+}
+
+fn is_uefi(os: Node<'_, '_>) -> bool {
+    let loader = child(os, "loader").and_then(|loader| loader.attribute("type"));
+    os.attribute("firmware") == Some("efi") || loader == Some("pflash")
 }
 
 fn is_agent(channel: Node<'_, '_>) -> bool {
@@ -241,6 +256,28 @@ mod tests {
         assert_eq!(seen.cards[0].network.as_deref(), Some("default"));
         assert_eq!(seen.mark, domain().mark);
         assert_eq!(seen.vnc, None);
+        let uefi = Domain { firmware: Firmware::Uefi { secure: false }, ..domain() };
+        let seen_uefi = Seen::read(&uefi.write().to_string()).unwrap();
+        assert!(seen_uefi.uefi && !seen.uefi);
+    }
+
+    #[test]
+    fn scsi_disks_are_targets_of_one_controller() {
+        let target = |device: &str, bus: &str| {
+            let disk = DiskDef {
+                device: device.to_owned(),
+                bus: bus.to_owned(),
+                ..domain().disks[0].clone()
+            };
+            let text = disk.write().to_string();
+            let document = xml::parse(&text).unwrap();
+            let address = child(document.root_element(), "address");
+            address.map(|address| address.attribute("target").unwrap().to_owned())
+        };
+        assert_eq!(target("sdb", "scsi").as_deref(), Some("1"));
+        assert_eq!(target("sdh", "scsi").as_deref(), Some("7"));
+        assert_eq!(target("sdaa", "scsi").as_deref(), Some("26"));
+        assert_eq!((target("sdb", "sata"), target("vdb", "virtio")), (None, None));
     }
 
     #[test]
@@ -256,6 +293,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((seen.memory_mib, seen.cpu), (Some(1024), Some(1)));
+        assert!(seen.runs);
         assert_eq!(seen.disk_name(&seen.disks[0]), "sda");
         assert_eq!(seen.cards[0].mac, "52:54:00:aa:00:01");
         assert_eq!(seen.vnc.as_deref(), Some("spice://0.0.0.0:5901"));

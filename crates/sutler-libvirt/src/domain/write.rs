@@ -30,6 +30,9 @@ pub(crate) struct Domain {
     pub(crate) mark: Mark,
 }
 
+/// Ports of a q35: its own devices take some, and the rest is for what is plugged in later.
+const PORTS: usize = 16;
+
 /// How a guest's instructions are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accel {
@@ -198,6 +201,18 @@ impl Domain {
             .child(element("timer").with("name", "hpet").with("present", "no"))
     }
 
+    /// Ports for devices that are plugged in while it runs: a q35 has one to spare.
+    fn ports(&self) -> Vec<Element> {
+        let controller =
+            |model: &str| element("controller").with("type", "pci").with("model", model);
+        match self.machine.contains("q35") {
+            false => Vec::new(),
+            true => std::iter::once(controller("pcie-root").with("index", 0))
+                .chain((0..PORTS).map(|_| controller("pcie-root-port")))
+                .collect(),
+        }
+    }
+
     fn devices(&self) -> Element {
         let devices = element("devices")
             .children(self.disks.iter().map(DiskDef::write))
@@ -215,6 +230,7 @@ impl Domain {
         let random = element("backend").with("model", "random").text("/dev/urandom");
         devices
             .children(scsi)
+            .children(self.ports())
             .child(element("serial").with("type", "pty").child(port.clone()))
             .child(element("console").with("type", "pty").child(port.with("type", "serial")))
             .child(element("channel").with("type", "unix").child(agent))
@@ -250,6 +266,25 @@ impl DiskDef {
             .child(element("target").with("dev", &self.device).with("bus", &self.bus))
             .children(limits)
             .child(element("serial").text(&self.serial))
+            .children(self.address())
+    }
+}
+
+impl DiskDef {
+    /// Where a SCSI disk hangs: each is a target of the one controller. By itself libvirt would put the
+    /// eighth on a second controller, of a model that cloud kernels have no driver for.
+    fn address(&self) -> Option<Element> {
+        let letters = self.device.strip_prefix("sd").filter(|_| self.bus == "scsi")?;
+        let digit = |letter: u8| usize::from(letter.saturating_sub(b'a')) + 1;
+        let number = letters.bytes().fold(0, |number, letter| number * 26 + digit(letter));
+        Some(
+            element("address")
+                .with("type", "drive")
+                .with("controller", 0)
+                .with("bus", 0)
+                .with("target", number.saturating_sub(1))
+                .with("unit", 0),
+        )
     }
 }
 

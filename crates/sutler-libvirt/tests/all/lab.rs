@@ -16,11 +16,39 @@ use virt::{connect::Connect, storage_vol::StorageVol};
 static DOWNLOADS: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
 
 pub(crate) fn provider(endpoint: &str, options: Value) -> Arc<Libvirt> {
+    provider_with(endpoint, &Credentials::default(), options)
+}
+
+pub(crate) fn provider_with(
+    endpoint: &str,
+    credentials: &Credentials,
+    options: Value,
+) -> Arc<Libvirt> {
     let settings = Settings::from_options(options.as_object().unwrap()).unwrap();
     let downloads = DOWNLOADS.path().to_owned();
-    let provider =
-        Libvirt::new(endpoint, &Credentials::default(), false, settings, downloads).unwrap();
-    Arc::new(provider)
+    Arc::new(Libvirt::new(endpoint, credentials, false, settings, downloads).unwrap())
+}
+
+/// The guest image, where `hack/libvirt.sh up` has set up a host for it. The environment says so, and then
+/// it has to work.
+pub(crate) fn guest() -> Option<PathBuf> {
+    let Some(path) = std::env::var_os("SUTLER_GUEST_IMAGE").map(PathBuf::from) else {
+        println!("SKIPPED: there is no guest; hack/tests.sh makes one where it can");
+        return None;
+    };
+    assert!(path.is_file(), "{} is not there", path.display());
+    Some(path)
+}
+
+/// Options of a provider that may bring in and send out files of the guest's folder and of temporary ones.
+pub(crate) fn options(pool: &str) -> Value {
+    let guest = guest().and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
+    json!({ "pool": pool, "accelerator": "tcg", "folders": [guest, std::env::temp_dir()] })
+}
+
+/// The pool of the lab.
+pub(crate) fn pool() -> String {
+    std::env::var("SUTLER_LIBVIRT_TEST_POOL").unwrap_or("sutler-test".to_owned())
 }
 
 /// libvirt's own driver for tests, with something to make machines from. It lives while one connection
@@ -43,27 +71,25 @@ pub(crate) struct Lab {
     pub(crate) provider: Arc<Libvirt>,
     /// The image's name in the pool.
     pub(crate) template: String,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pool: String,
 }
 
 impl Lab {
-    /// The lab, where `hack/libvirt.sh up` has set it up. The environment says so, and then it has to
-    /// work.
+    /// The lab, where it was set up.
     pub(crate) async fn open() -> Option<Self> {
-        let Some(path) = std::env::var_os("SUTLER_GUEST_IMAGE").map(PathBuf::from) else {
-            println!("SKIPPED: there is no guest; SUTLER_REAL_GUESTS=1 make test makes one");
-            return None;
-        };
-        assert!(path.is_file(), "{} is not there", path.display());
-        let pool = std::env::var("SUTLER_LIBVIRT_TEST_POOL").unwrap_or("sutler-test".to_owned());
-        let provider = provider("qemu:///system", json!({ "pool": pool, "accelerator": "tcg" }));
+        let path = guest()?;
+        let pool = pool();
+        let provider = provider("qemu:///system", options(&pool));
         // Another guest than last time is another image.
         let file = std::fs::metadata(&path).unwrap();
         let made = file.modified().unwrap().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let target = format!("guest-{}-{made}", file.len());
         let lab = Self { provider, template: format!("sutler-image-{target}"), path, pool };
         let request = PrepareRequest { image: lab.image(), target, ..PrepareRequest::default() };
+        // Two tests bring the same image.
+        static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _one = ONE.lock().await;
         let prepared = lab.provider.image_prepare(request).await.unwrap();
         if let Some(task) = prepared.task {
             lab.ended(&task).await;
@@ -87,6 +113,17 @@ impl Lab {
                 TaskState::Running { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
                 TaskState::Done { .. } => return,
                 other => unreachable!("{task}: {other:?}"),
+            }
+        }
+    }
+
+    /// Removes disks that were brought in under names with this word and became no machine's: no call does.
+    pub(crate) fn remove_imports(&self, word: &str) {
+        let connect = Connect::open(Some("qemu:///system")).unwrap();
+        let pool = connect.lookup_storage_pool_by_name(&self.pool).unwrap();
+        for name in pool.list_volumes().unwrap() {
+            if name.starts_with("sutler-import-") && name.contains(word) {
+                pool.lookup_storage_vol_by_name(&name).unwrap().delete(0).unwrap();
             }
         }
     }

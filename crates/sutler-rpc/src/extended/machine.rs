@@ -109,6 +109,8 @@ impl From<Machine> for pb::Machine {
             ips,
             cpu,
             memory_mib,
+            most_cpu,
+            most_memory_mib,
             disks,
             interfaces,
             snapshots,
@@ -136,6 +138,8 @@ impl From<Machine> for pb::Machine {
             ips,
             cpu,
             memory_mib,
+            most_cpu,
+            most_memory_mib,
             disks: disks
                 .map(|all| pb::DiskInfos { items: all.into_iter().map(Into::into).collect() }),
             interfaces: interfaces
@@ -167,6 +171,8 @@ impl TryFrom<pb::Machine> for Machine {
             ips,
             cpu,
             memory_mib,
+            most_cpu,
+            most_memory_mib,
             disks,
             interfaces,
             snapshots,
@@ -203,6 +209,8 @@ impl TryFrom<pb::Machine> for Machine {
             ips,
             cpu,
             memory_mib,
+            most_cpu,
+            most_memory_mib,
             disks: disks.map(|all| all.items.into_iter().map(Into::into).collect()),
             interfaces: interfaces.map(|all| all.items.into_iter().map(Into::into).collect()),
             snapshots: snapshots

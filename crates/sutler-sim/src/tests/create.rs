@@ -71,12 +71,15 @@ async fn what_no_hypervisor_takes_is_refused_by_field() {
     ];
     let sim = sim(Settings { hosts, name_limit: 10, ..Settings::default() });
     type Spoil = fn(&mut CreateRequest);
-    let cases: [(&str, Spoil); 18] = [
+    let cases: [(&str, Spoil); 19] = [
         ("spec.resources.cpu", |r| r.class.as_mut().unwrap().cpu = 0),
         ("spec.resources.cpu", |r| r.class.as_mut().unwrap().cpu = 9),
         ("spec.resources.memoryMiB", |r| r.class.as_mut().unwrap().memory_mib = 0),
         ("spec.resources.memoryMiB", |r| r.class.as_mut().unwrap().memory_mib = 9000),
         ("spec.resources.memoryMiB", |r| r.class = Some(class(8, 8000))),
+        ("spec.guestToolsPolicy", |r| {
+            r.class.as_mut().unwrap().guest_tools = Some("uninstall".to_owned());
+        }),
         ("metadata.name", |r| r.name = String::new()),
         ("metadata.name", |r| r.name = "Web".to_owned()),
         ("metadata.name", |r| r.name = "-web".to_owned()),

@@ -8,7 +8,7 @@ use std::{
 use futures::{StreamExt as _, stream};
 use kube::{
     Api, Client,
-    api::{DynamicObject, PostParams},
+    api::{DeleteParams, DynamicObject, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     core::{ApiResource, GroupVersionKind},
     runtime::{WatchStreamExt as _, wait::await_condition, watcher},
@@ -29,8 +29,21 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Makes a Provider with these options, a class and an image.
+    /// Makes a simulated Provider with these options, a class and an image.
     pub(crate) async fn furnish(server: &Server, options: Value) -> Self {
+        let provider = json!({"type": "sim", "endpoint": "sim://bench", "options": options});
+        let source = json!({"custom": {"template": "debian-13"}});
+        Self::furnish_with(server, provider, "1Gi", source).await
+    }
+
+    /// Makes a Provider that is like this, a class with this much memory, and an image from there.
+    pub(crate) async fn furnish_with(
+        server: &Server,
+        mut provider: Value,
+        memory: &str,
+        source: Value,
+    ) -> Self {
+        provider["rateLimit"] = json!({"qps": 1_000_000, "burst": 1_000_000});
         let file = Kubeconfig::read_from(&server.kubeconfig).unwrap();
         let choice = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(file, &choice).await.unwrap();
@@ -39,23 +52,21 @@ impl Fleet {
             .create(
                 "Provider",
                 json!({"apiVersion": INFRA, "kind": "Provider",
-                "metadata": {"name": "bench"}, "spec": {"type": "sim", "endpoint": "sim://bench",
-                    "options": options, "rateLimit": {"qps": 1_000_000, "burst": 1_000_000}}}),
+                "metadata": {"name": "bench"}, "spec": provider}),
             )
             .await;
         fleet
             .create(
                 "VMClass",
                 json!({"apiVersion": INFRA, "kind": "VMClass",
-                "metadata": {"name": "bench"}, "spec": {"cpu": 1, "memory": "1Gi"}}),
+                "metadata": {"name": "bench"}, "spec": {"cpu": 1, "memory": memory}}),
             )
             .await;
         fleet
             .create(
                 "VMImage",
                 json!({"apiVersion": INFRA, "kind": "VMImage",
-                "metadata": {"name": "bench"},
-                "spec": {"source": {"custom": {"template": "debian-13"}}}}),
+                "metadata": {"name": "bench"}, "spec": {"source": source}}),
             )
             .await;
         let ready = |object: Option<&DynamicObject>| {
@@ -96,6 +107,21 @@ impl Fleet {
             })
             .await;
         begun.elapsed()
+    }
+
+    /// Deletes this many machines and the image, and waits until they are gone.
+    pub(crate) async fn remove_all(&self, size: usize) {
+        let names = (0..size).map(|number| ("VirtualMachine", format!("bench-{number}")));
+        let all: Vec<_> = names.chain([("VMImage", "bench".to_owned())]).collect();
+        for (kind, name) in &all {
+            self.api(kind).delete(name, &DeleteParams::default()).await.unwrap();
+        }
+        for (kind, name) in &all {
+            let gone = await_condition(self.api(kind), name, |object: Option<&DynamicObject>| {
+                object.is_none()
+            });
+            tokio::time::timeout(LONG, gone).await.unwrap().unwrap();
+        }
     }
 
     /// Makes the records and waits until all machines are ready; tells how long the records took.

@@ -76,10 +76,15 @@ impl Server {
     /// CPU-seconds that it has used.
     pub(crate) fn cpu(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        // utime and stime, in hundredths of a second.
-        let ticks: f64 = fields[11..13].iter().map(|field| field.parse::<f64>().unwrap()).sum();
-        ticks / 100.0
+        used(&stat).1
+    }
+
+    /// CPU-seconds that the programs of its Providers have used.
+    pub(crate) fn cpu_of_children(&self) -> f64 {
+        let all = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        let ours = stats.map(|stat| used(&stat)).filter(|(parent, _)| *parent == self.child.id());
+        ours.map(|(_, seconds)| seconds).sum()
     }
 
     /// A size of its memory, in KiB.
@@ -111,6 +116,14 @@ impl Server {
         stream.read_to_string(&mut text).unwrap();
         text
     }
+}
+
+/// The parent of a process, and the CPU-seconds that it has used.
+fn used(stat: &str) -> (u32, f64) {
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    // utime and stime, in hundredths of a second.
+    let ticks: f64 = fields[11..13].iter().map(|field| field.parse::<f64>().unwrap()).sum();
+    (fields[1].parse().unwrap(), ticks / 100.0)
 }
 
 fn sum(text: &str, prefix: &str) -> f64 {

@@ -1,4 +1,5 @@
-//! `sutler orphans`: machines that carry our token and have no record, as their Providers tell.
+//! `sutler orphans`: machines that carry our token and have no record, as their Providers tell; or those
+//! that are not of this control plane at all.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -25,6 +26,9 @@ pub(crate) struct OrphansArgs {
     /// What to do with them: only `list` for now, which may be left out
     #[arg(value_name = "list", value_parser = ["list"], default_value = "list")]
     pub(crate) action: String,
+    /// Machines that are not of this control plane instead, which it never touches
+    #[arg(long)]
+    pub(crate) unmanaged: bool,
     /// In all namespaces
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
@@ -40,7 +44,9 @@ pub(crate) async fn run(session: &Session, args: &OrphansArgs, ui: &Ui) -> Resul
     let path = resource.path(session.scope(resource, args.all_namespaces));
     let list = watch::list(&session.api, &path, &Query::default(), JSON).await?;
     let providers: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
-    let found: Vec<Value> = providers.iter().flat_map(|provider| orphans(provider)).collect();
+    let which = if args.unmanaged { UNMANAGED } else { ORPHANS };
+    let found: Vec<Value> =
+        providers.iter().flat_map(|provider| machines(provider, which)).collect();
     match &args.output {
         Format::Table | Format::Wide => {}
         Format::Name => {
@@ -52,8 +58,16 @@ pub(crate) async fn run(session: &Session, args: &OrphansArgs, ui: &Ui) -> Resul
         other => return Ok(ui.print(&other.render(&as_list(found))?)?),
     }
     if found.is_empty() {
-        ui.note("no orphans: every machine that carries our token has its record");
+        ui.note(match args.unmanaged {
+            true => "no other machines: everything there is of this control plane",
+            false => "no orphans: every machine that carries our token has its record",
+        });
         return Ok(());
+    }
+    if args.unmanaged {
+        let header = ["PROVIDER", "ID", "NAME", "HOST", "INSTALLATION"];
+        let rows = found.iter().map(unmanaged_row).collect();
+        return Ok(ui.print(&table::simple(&header, rows, ui.color))?);
     }
     let wide = args.output == Format::Wide;
     let mut header = vec!["PROVIDER", "ID", "NAME", "HOST", "FIRST SEEN", "SIGHTINGS"];
@@ -62,17 +76,21 @@ pub(crate) async fn run(session: &Session, args: &OrphansArgs, ui: &Ui) -> Resul
     }
     let rows = found.iter().map(|orphan| row(orphan, wide)).collect();
     ui.print(&table::simple(&header, rows, ui.color))?;
-    for provider in providers.iter().filter(|provider| orphans(provider).next().is_some()) {
+    for provider in providers.iter().filter(|provider| machines(provider, which).next().is_some()) {
         ui.note(&hint(provider));
     }
     Ok(())
 }
 
-/// The orphans of a Provider, each with the Provider's name.
-fn orphans(provider: &Value) -> impl Iterator<Item = Value> {
+/// Where a Provider's status tells of them.
+const ORPHANS: &str = "orphans";
+const UNMANAGED: &str = "unmanaged";
+
+/// The machines that a Provider tells of, each with the Provider's name.
+fn machines(provider: &Value, which: &str) -> impl Iterator<Item = Value> + use<> {
     let metadata = &provider["metadata"];
     let (namespace, name) = (metadata["namespace"].clone(), metadata["name"].clone());
-    let found = provider["status"]["orphans"].as_array().cloned().unwrap_or_default();
+    let found = provider["status"][which].as_array().cloned().unwrap_or_default();
     found.into_iter().map(move |mut orphan| {
         orphan["provider"] = name.clone();
         orphan["namespace"] = namespace.clone();
@@ -95,6 +113,12 @@ fn row(orphan: &Value, wide: bool) -> Vec<String> {
         row.push(cell(&orphan["message"]));
     }
     row
+}
+
+fn unmanaged_row(machine: &Value) -> Vec<String> {
+    let provider = format!("{}/{}", cell(&machine["namespace"]), cell(&machine["provider"]));
+    let told = ["id", "name", "host", "installation"].map(|field| cell(&machine[field]));
+    std::iter::once(provider).chain(told).collect()
 }
 
 fn hint(provider: &Value) -> String {
@@ -125,12 +149,15 @@ mod tests {
     #[test]
     fn orphans_carry_their_provider_and_the_hint_fits_it() {
         let mut provider = json!({"metadata": {"namespace": "lab", "name": "sim"},
-            "status": {"orphans": [{"id": "7", "name": "web-abcde", "sightings": 2}]}});
-        let found: Vec<Value> = orphans(&provider).collect();
+            "status": {"orphans": [{"id": "7", "name": "web-abcde", "sightings": 2}],
+                "unmanaged": [{"id": "8", "name": "db"}]}});
+        let found: Vec<Value> = machines(&provider, ORPHANS).collect();
         assert_eq!(row(&found[0], false)[..3], ["lab/sim", "7", "web-abcde"]);
         assert!(hint(&provider).contains("-n lab provider sim sutler.dev/reap-orphans=true"));
         provider["metadata"]["annotations"] = json!({"sutler.dev/reap-orphans": "true"});
         assert!(hint(&provider).contains("two sightings"));
-        assert_eq!(orphans(&json!({})).count(), 0);
+        assert_eq!(machines(&json!({}), ORPHANS).count(), 0);
+        let found: Vec<Value> = machines(&provider, UNMANAGED).collect();
+        assert_eq!(unmanaged_row(&found[0]), ["lab/sim", "8", "db", "", ""]);
     }
 }

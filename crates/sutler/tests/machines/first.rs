@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use crate::server::Form;
 
 /// Runs the program as the administrator of the embedded server.
-fn sutler(args: &[&str]) -> String {
+pub(crate) fn sutler(args: &[&str]) -> String {
     let server = Form::Embedded.server().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_sutler"))
         .args(args)

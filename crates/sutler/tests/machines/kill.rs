@@ -24,7 +24,7 @@ use crate::lab::{INFRA, api, connect, is_ready, machine};
 
 const MACHINES: usize = 60;
 /// A record that takes longer to settle hangs.
-pub(crate) const LONG: Duration = Duration::from_secs(180);
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn machines_and_records_agree_after_kills() {

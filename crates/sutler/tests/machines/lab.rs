@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The longest that anything may take here.
-const LONG: Duration = Duration::from_secs(150);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Our infrastructure kinds.
 pub(crate) const INFRA: &str = "infra.virtrigaud.io/v1beta1";

@@ -28,6 +28,9 @@ async fn a_retained_machine_stays(lab: Lab) {
     assert_eq!(left["machine"]["id"], vm["status"]["id"]);
     assert_eq!(left["machine"]["power"], "On");
     assert!(left["machine"]["token"].is_null(), "it is nobody's now: {left:#}");
+    let id = vm["status"]["id"].clone();
+    let told = move |provider: &Value| provider["status"]["unmanaged"][0]["id"] == id;
+    lab.until_of(INFRA, "Provider", "sim", "telling of what is nobody's", told).await;
 }
 
 async fn a_forgotten_machine_is_an_orphan(lab: Lab) {
