@@ -44,8 +44,8 @@ pub(super) struct Login {
     pub(super) client_id: Secret,
     pub(super) client_secret: Secret,
     held: Mutex<Held>,
-    /// Attempts that were begun.
-    attempts: AtomicU64,
+    /// Attempts that have ended.
+    ended: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -93,8 +93,8 @@ impl Auth {
 
 impl Login {
     fn new(client_id: Secret, client_secret: Secret) -> Self {
-        let (held, attempts) = (Mutex::default(), AtomicU64::new(0));
-        Self { client_id, client_secret, held, attempts }
+        let (held, ended) = (Mutex::default(), AtomicU64::new(0));
+        Self { client_id, client_secret, held, ended }
     }
 
     /// A token that is good for a while, and not number `stale`. Whoever comes while somebody logs in
@@ -108,7 +108,7 @@ impl Login {
     where
         F: Future<Output = Result<Issued>>,
     {
-        let begun = self.attempts.load(Ordering::Acquire);
+        let before = self.ended.load(Ordering::Acquire);
         let mut held = self.held.lock().await;
         if let Some((issued, renew_at)) = &held.current
             && stale != Some(held.number)
@@ -117,12 +117,13 @@ impl Login {
             return Ok(Grant { token: issued.token.clone(), number: held.number });
         }
         if let Some((attempt, error)) = &held.failed
-            && *attempt > begun
+            && *attempt > before
         {
             return Err(error.clone());
         }
-        let attempt = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
-        match log_in().await {
+        let answer = log_in().await;
+        let attempt = self.ended.fetch_add(1, Ordering::AcqRel) + 1;
+        match answer {
             Ok(issued) => {
                 held.number += 1;
                 held.failed = None;
