@@ -98,8 +98,13 @@ impl Govpsie {
     }
 }
 
+/// What is escaped in a path.
+const ESCAPED: percent_encoding::AsciiSet =
+    percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A text as part of a path.
 pub(super) fn encode(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    percent_encoding::utf8_percent_encode(text, &ESCAPED).to_string()
 }
 
 fn lacks(what: &str) -> Error {

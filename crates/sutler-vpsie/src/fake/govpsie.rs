@@ -33,7 +33,9 @@ pub(super) fn route(world: &mut World, asked: &Asked<'_>) -> Option<Answer> {
             if world.shape.nodes_among_all {
                 let clusters = world.listed_clusters().values();
                 let nodes = clusters.flat_map(|cluster| &cluster.nodes);
-                rows.extend(nodes.map(|node| vm(&node.machine)));
+                let new = nodes.map(|node| vm(&node.machine)).filter(|row| !rows.contains(row));
+                let new: Vec<Value> = new.collect();
+                rows.extend(new);
             }
             Ok(page(world, asked, rows))
         }
