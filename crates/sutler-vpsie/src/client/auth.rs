@@ -35,7 +35,7 @@ pub(super) enum Auth {
     /// By a token that stays the same.
     Static(Secret),
     /// By tokens that we log in for.
-    Login(Login),
+    Login(Box<Login>),
 }
 
 /// Logging in: one at a time, for all who wait.
@@ -73,7 +73,7 @@ impl Auth {
         }
         match (get("clientId")?, get("clientSecret")?) {
             (Some(client_id), Some(client_secret)) => {
-                Ok(Self::Login(Login::new(client_id, client_secret)))
+                Ok(Self::Login(Box::new(Login::new(client_id, client_secret))))
             }
             _ => Err(Error::invalid(
                 "spec.credentialSecretRef",

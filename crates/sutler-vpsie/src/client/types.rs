@@ -171,7 +171,7 @@ impl Node {
         let words = name
             .split(['-', '.', '_'])
             .map(|part| word(part.trim_end_matches(|c: char| c.is_ascii_digit())));
-        words.filter(|role| *role != Role::Unknown).last().unwrap_or(Role::Unknown)
+        words.rev().find(|role| *role != Role::Unknown).unwrap_or(Role::Unknown)
     }
 
     fn is_called_master(&self) -> bool {

@@ -32,6 +32,7 @@ async fn kept(dialect: Dialect, word: &str, least: usize) {
         }
     }
     let (passed, ..) = report.counts();
+    println!("{passed} cases were kept");
     assert!(options.only.is_some() || passed >= least, "only {passed}: {}", report.table());
     assert_eq!(lab.fake.nodes("c1").len(), 1, "a master is gone");
     assert!(lab.fake.vms().iter().any(|vm| vm.hostname == "somebody-elses"));
