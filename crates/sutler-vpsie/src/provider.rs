@@ -26,6 +26,7 @@ use crate::{
     client::{self, Connection, VpsieApi},
     settings::Settings,
 };
+use managed::Added;
 use off::OffWanted;
 use snapshots::Asked;
 use tasks::Tasks;
@@ -46,6 +47,7 @@ pub(crate) struct Inner {
     turns: Turns,
     off: OffWanted,
     asked: Asked,
+    added: Added,
     tasks: Tasks,
     poll: Duration,
 }
@@ -97,6 +99,7 @@ impl Vpsie {
             turns: Turns::default(),
             off: OffWanted::default(),
             asked: Asked::default(),
+            added: Added::default(),
             tasks,
             poll,
         }))

@@ -9,12 +9,13 @@ use crate::settings::{Dialect, Settings};
 /// The longest name: it becomes a host name.
 pub(super) const NAME_LIMIT: usize = 63;
 
-/// A call of ours is a few of VPSie's, of up to half a minute each.
+/// A call of ours is up to six of VPSie's, of up to half a minute each, and as long for its turn. None is
+/// sent later than that.
 const DEADLINES: Deadlines = Deadlines {
-    look: Duration::from_secs(95),
+    look: Duration::from_secs(150),
     list: Duration::from_secs(300),
-    make: Duration::from_secs(155),
-    change: Duration::from_secs(155),
+    make: Duration::from_secs(240),
+    change: Duration::from_secs(240),
     transfer: Duration::from_secs(1800),
 };
 

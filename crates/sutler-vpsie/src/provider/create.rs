@@ -25,14 +25,16 @@ impl Inner {
         let vm = self.wish(request).await?;
         let name = &request.name;
         // One at a time for a name: what is being made shows only in a list of its own, under its name.
-        let _turn = self.turns.at(format!("name {name}")).await;
+        let _turn = self.turns.at(format!("name {name}")).await?;
         let pending = self.api.list_pending().await?;
         if pending.iter().any(|pending| pending.hostname.as_ref() == Some(name)) {
             tracing::info!(name, "it is being made already");
             return Ok(Accepted::default());
         }
-        if !request.power_on {
-            self.want_off(name);
+        match request.power_on {
+            // Another of this name may have been meant to be off.
+            true => self.off.forget(name),
+            false => self.want_off(name),
         }
         let answer = self.api.create_vm(&vm).await;
         if let Err(error) = &answer

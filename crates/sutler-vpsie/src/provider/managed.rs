@@ -1,6 +1,12 @@
 //! Workers of managed clusters. VPSie answers that it was taken: no ID, no name of ours, no second answer
 //! to a request that is sent twice.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
 use sutler_provider::{Accepted, CreateRequest, Error, ErrorKind, ManagedNode, Placement, Result};
 
 use super::{Inner, group};
@@ -8,6 +14,23 @@ use crate::{client::NodeGroup, settings::is_plain};
 
 const GROUP: &str = "spec.managedNode.group";
 const SIZE: &str = "spec.managedNode.size";
+
+/// When a worker was last asked for, by cluster and group: it may be there before it is seen.
+#[derive(Debug, Default)]
+pub(super) struct Added(Mutex<BTreeMap<(String, i64), Timestamp>>);
+
+impl Added {
+    fn note(&self, cluster: &str, group: i64, now: Timestamp) {
+        let mut added = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        added.insert((cluster.to_owned(), group), now);
+    }
+
+    /// When a worker was last asked for here.
+    pub(super) fn last(&self, cluster: &str, group: i64) -> Option<Timestamp> {
+        let added = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        added.get(&(cluster.to_owned(), group)).copied()
+    }
+}
 
 impl Inner {
     pub(super) async fn add_node(
@@ -29,12 +52,13 @@ impl Inner {
             return Err(Error::invalid("spec.managedNode.cluster", why));
         }
         let group = {
-            let _turn = self.turns.at(format!("groups {cluster}")).await;
+            let _turn = self.turns.at(format!("groups {cluster}")).await?;
             self.group(cluster, wanted).await?
         };
         check_group(&group, wanted, &request.placement)?;
         let lost = || Error::internal(format!("VPSie tells no number of group {}", wanted.group));
         let id = group.id.ok_or_else(lost)?;
+        self.added.note(cluster, id, self.clock.now());
         self.api.add_k8s_node(cluster, id).await?;
         Ok(Accepted::default())
     }

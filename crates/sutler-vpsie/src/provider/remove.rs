@@ -46,7 +46,7 @@ impl Inner {
         proof: &Proof,
     ) -> Result<bool> {
         // Nodes come and go one at a time, so that what was counted is still so.
-        let _turn = self.turns.at(format!("cluster {cluster}")).await;
+        let _turn = self.turns.at(format!("cluster {cluster}")).await?;
         let member = match self.worker(cluster, key).await? {
             Found::Nowhere => return Ok(false),
             Found::Worker(member) => member,
@@ -66,7 +66,7 @@ impl Inner {
     async fn reduce(&self, id: &MachineId, cluster: &str, member: &Member) -> Result<()> {
         let group = member.group.as_ref().filter(|group| group.nodes_count == Some(1));
         match group.and_then(|group| group.id) {
-            Some(group) if member.fellows == 1 => {
+            Some(group) if member.fellows == 1 && self.is_settled(cluster, group) => {
                 self.api.reduce_k8s_node_group(cluster, group).await
             }
             _ => Err(Error::conflict(format!(
@@ -74,5 +74,12 @@ impl Inner {
                  is the group's last, or is listed with its UUID"
             ))),
         }
+    }
+
+    /// Whether no worker can still be on its way to a group that was asked for here.
+    fn is_settled(&self, cluster: &str, group: i64) -> bool {
+        let until = self.added.last(cluster, group);
+        let until = until.map(|at| at.saturating_add(self.settings.list_lag));
+        until.is_none_or(|until| until.is_ok_and(|until| until < self.clock.now()))
     }
 }

@@ -46,7 +46,7 @@ impl Inner {
             ));
         }
         let vm = self.home(id, proof).await?.ok_or_else(|| missing(id))?;
-        let _turn = self.turns.at(format!("snapshots {vm}")).await;
+        let _turn = self.turns.at(format!("snapshots {vm}")).await?;
         if let Some(known) = self.snapshot_named(&vm, name).await? {
             return Ok(Snapshotted { id: Some(known.into()), task: None });
         }

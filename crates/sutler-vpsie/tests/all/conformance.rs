@@ -32,7 +32,6 @@ async fn kept(dialect: Dialect, word: &str, least: usize) {
         }
     }
     let (passed, ..) = report.counts();
-    println!("{passed} cases were kept");
     assert!(options.only.is_some() || passed >= least, "only {passed}: {}", report.table());
     assert_eq!(lab.fake.nodes("c1").len(), 1, "a master is gone");
     assert!(lab.fake.vms().iter().any(|vm| vm.hostname == "somebody-elses"));
@@ -40,10 +39,10 @@ async fn kept(dialect: Dialect, word: &str, least: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn govpsie() {
-    kept(Dialect::Govpsie, "g1", 65).await;
+    kept(Dialect::Govpsie, "g1", 77).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn v2() {
-    kept(Dialect::V2, "v1", 50).await;
+    kept(Dialect::V2, "v1", 65).await;
 }

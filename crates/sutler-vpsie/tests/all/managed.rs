@@ -1,5 +1,7 @@
 //! Workers of managed clusters.
 
+use std::time::Duration;
+
 use serde_json::json;
 use sutler_provider::{
     Accepted, DeleteRequest, ErrorKind, Power, PowerOp, PowerRequest, Provider as _, TaskState,
@@ -197,6 +199,13 @@ async fn a_worker_without_a_uuid_goes_only_as_the_last_of_its_group() {
     let other = lab.machines().await.into_iter().find(|one| one.id != first.id).unwrap();
     let number = other.raw[raw::ID].parse::<i64>().unwrap();
     lab.fake.remove_node(CLUSTER, number);
+    // One that was asked for may be on its way, unseen.
+    lab.fake.plan(Planned::once("POST", ADD, Fault::Cut(When::Before)));
+    drop(lab.vpsie.create(worker("c", "pool", None)).await.unwrap_err());
+    let error = lab.vpsie.delete(delete.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert_eq!(lab.fake.count("DELETE", ""), 0);
+    lab.clock.advance(Duration::from_secs(16 * 60));
     lab.vpsie.delete(delete).await.unwrap();
     lab.fake.tick(1);
     assert!(lab.machines().await.is_empty());
