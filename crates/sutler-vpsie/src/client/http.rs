@@ -198,13 +198,11 @@ impl Http {
         let name = call.name();
         let Auth::Login(_) = &self.auth else { return self.judge(&name, call.effect, answer) };
         let turned_away = answer.status == StatusCode::UNAUTHORIZED;
+        let said_so_inside = answer.status.is_success() && call.effect == Effect::Look;
         match self.judge(&name, call.effect, answer) {
             // A status of 401 proves that nothing was done. In the body of an answer that otherwise says
             // that all is well it does not, and only a look is taken again.
-            Err(error)
-                if error.kind() == ErrorKind::Denied
-                    && (turned_away || call.effect == Effect::Look) =>
-            {
+            Err(error) if error.kind() == ErrorKind::Denied && (turned_away || said_so_inside) => {
                 let fresh = self.grant(Some(grant.number)).await?;
                 let answer = self.exchange(&call, Some(&fresh.token)).await?;
                 self.judge(&name, call.effect, answer)

@@ -130,6 +130,18 @@ async fn a_401_in_the_body_of_a_good_answer_proves_nothing_about_a_change() {
 }
 
 #[tokio::test]
+async fn what_is_forbidden_is_no_matter_of_the_token() {
+    for dialect in BOTH {
+        let lab = Lab::new(dialect).await;
+        let api = lab.api(lab.fake.login());
+        let forbidden = Fault::Status(When::Before, 403, "no".to_owned());
+        lab.fake.plan(Planned::once("GET", "/vm", forbidden));
+        assert_eq!(api.list_vms().await.unwrap_err().kind(), ErrorKind::Denied);
+        assert_eq!(lab.fake.requests().len(), 2, "a login and a call");
+    }
+}
+
+#[tokio::test]
 async fn wrong_logins_are_denied_and_do_not_show() {
     for dialect in BOTH {
         let lab = Lab::new(dialect).await;
