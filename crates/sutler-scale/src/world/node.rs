@@ -85,7 +85,7 @@ impl Node {
         };
         let ready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready");
         Ok(Self {
-            allocatable: Resources::read("status.allocatable", &allocatable)?,
+            allocatable: Resources::read("status.allocatable", &allocatable)?.capped(),
             pods,
             ready: ready.is_some_and(|condition| condition.status == "True"),
             unschedulable: spec.unschedulable.unwrap_or(false),

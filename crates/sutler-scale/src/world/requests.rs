@@ -55,7 +55,7 @@ pub(crate) fn effective(pod: &core::Pod) -> Result<Resources, MalformedError> {
         total.add(&Resources::read("spec.overhead", overhead)?);
     }
     total.other.retain(|_, amount| *amount != 0);
-    Ok(total)
+    Ok(total.capped())
 }
 
 /// Whether an init container goes on beside the others.

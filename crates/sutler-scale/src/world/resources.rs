@@ -100,6 +100,17 @@ impl Resources {
             })
     }
 
+    /// Lowers every amount to one that thousands of can be added up, which is more than any node
+    /// has.
+    pub(crate) fn capped(mut self) -> Self {
+        const MOST: i64 = 1 << 50;
+        for amount in [&mut self.cpu, &mut self.memory, &mut self.ephemeral] {
+            *amount = (*amount).min(MOST);
+        }
+        self.other.values_mut().for_each(|amount| *amount = (*amount).min(MOST));
+        self
+    }
+
     /// One number for how much this is: a thousandth of a CPU counts as much as 4 MiB of memory,
     /// which is what clouds commonly sell with it.
     pub fn weight(&self) -> u64 {

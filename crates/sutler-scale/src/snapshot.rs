@@ -1,0 +1,635 @@
+//! Nodes with their pods, on which moves are tried out and taken back.
+//!
+//! The rules are those of [`crate::filters`]; counts by place stand in for looking at every pod.
+//! Counts for a shape are made when it is first asked about ([`Snapshot::prepare`]).
+
+mod counts;
+mod topology;
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use counts::{Counts, SpreadCounts};
+use topology::Topology;
+
+use crate::filters::{NodeFacts, Refusal, fixed, spread_counts_node};
+use crate::world::{HostPort, Labels, Lack, Resources, Shape, Shapes, Taint, Term};
+
+/// A node to try things out on.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSite {
+    pub(crate) name: String,
+    pub(crate) labels: Arc<Labels>,
+    pub(crate) taints: Arc<[Taint]>,
+    pub(crate) unschedulable: bool,
+    pub(crate) allocatable: Resources,
+    pub(crate) pods: i64,
+    /// Nodes of one template admit the same shapes.
+    pub(crate) template: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Site {
+    facts: NewSite,
+    /// What is left of devices and the like.
+    other: BTreeMap<String, i64>,
+    ports: Vec<HostPort>,
+    /// Nothing more is put there.
+    closed: bool,
+}
+
+/// A term of anti-affinity that some shapes have, and where pods of these are.
+#[derive(Debug)]
+struct Away {
+    term: Term,
+    owners: Counts,
+}
+
+#[derive(Debug)]
+struct Known {
+    shape: Arc<Shape>,
+    /// Where pods of it are: all of them, and those on their way out.
+    at: BTreeMap<usize, (i64, i64)>,
+    /// Terms that it has itself.
+    away: Vec<usize>,
+    /// Counts and spreads that pods of it are counted in.
+    counted: Vec<usize>,
+    spread_counted: Vec<usize>,
+    prepared: Option<Prepared>,
+}
+
+/// What was found out about a shape before it is placed.
+#[derive(Debug)]
+struct Prepared {
+    /// Others' terms that mean it.
+    kept_away: Vec<usize>,
+    /// Counts for each of its terms of anti-affinity, and of affinity.
+    anti: Vec<usize>,
+    near: Vec<usize>,
+    means_itself: bool,
+    spread: Vec<(usize, i64)>,
+    /// Whether only room and what never changes matters.
+    plain: bool,
+    /// By node and by template: 0 is not known, 1 yes, 2 no.
+    fixed: Vec<Cell<u8>>,
+    templates: Vec<Cell<u8>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Put { shape: usize, site: usize, number: i64, terminating: bool },
+    Push,
+    Close(usize),
+}
+
+/// Why not, as numbers; [`Snapshot::explain`] puts it into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum No {
+    Closed,
+    Fixed,
+    Pods,
+    Cpu,
+    Memory,
+    Ephemeral,
+    Other,
+    Port(usize),
+    Spread(usize),
+    KeptAway(usize),
+    Anti(usize),
+    Near(usize),
+}
+
+/// Nodes with their pods.
+#[derive(Debug)]
+pub(crate) struct Snapshot<'a> {
+    namespaces: &'a BTreeMap<String, Labels>,
+    known: Vec<Known>,
+    sites: Vec<Site>,
+    /// What is left by node; apart, since this is what is looked at most.
+    cpu: Vec<i64>,
+    memory: Vec<i64>,
+    ephemeral: Vec<i64>,
+    slots: Vec<i64>,
+    topology: Topology,
+    aways: Vec<Away>,
+    counts: Vec<Counts>,
+    spreads: Vec<SpreadCounts>,
+    /// Whose each spread is, and which of its rules.
+    spread_owner: Vec<(usize, usize)>,
+    steps: Vec<Step>,
+    templates: usize,
+}
+
+impl<'a> Snapshot<'a> {
+    /// One with these shapes and no nodes, that remembers answers for so many templates.
+    pub(crate) fn new(
+        shapes: &Shapes,
+        namespaces: &'a BTreeMap<String, Labels>,
+        templates: usize,
+    ) -> Self {
+        let mut snapshot = Self {
+            namespaces,
+            known: Vec::with_capacity(shapes.all().len()),
+            sites: Vec::new(),
+            cpu: Vec::new(),
+            memory: Vec::new(),
+            ephemeral: Vec::new(),
+            slots: Vec::new(),
+            topology: Topology::default(),
+            aways: Vec::new(),
+            counts: Vec::new(),
+            spreads: Vec::new(),
+            spread_owner: Vec::new(),
+            steps: Vec::new(),
+            templates,
+        };
+        let mut terms = HashMap::new();
+        for shape in shapes.all() {
+            snapshot.know(shape.clone().unwrap_or_default(), &mut terms);
+        }
+        snapshot
+    }
+
+    /// Adds shapes that no pod has; to be called before anything is prepared.
+    pub(crate) fn add_shapes<'s>(&mut self, shapes: impl Iterator<Item = &'s Arc<Shape>>) {
+        let mut terms: HashMap<Term, usize> =
+            self.aways.iter().enumerate().map(|(at, away)| (away.term.clone(), at)).collect();
+        for shape in shapes {
+            self.know(shape.clone(), &mut terms);
+        }
+    }
+
+    fn know(&mut self, shape: Arc<Shape>, terms: &mut HashMap<Term, usize>) {
+        let mut own = Vec::new();
+        for term in &shape.anti_affinity {
+            let number = *terms.entry(term.clone()).or_insert_with(|| {
+                let sites = self.sites.iter().map(|site| &*site.facts.labels);
+                let key = self.topology.key(&term.topology_key, sites);
+                self.aways.push(Away { term: term.clone(), owners: Counts::new(key) });
+                self.aways.len() - 1
+            });
+            own.push(number);
+        }
+        self.known.push(Known {
+            shape,
+            at: BTreeMap::new(),
+            away: own,
+            counted: Vec::new(),
+            spread_counted: Vec::new(),
+            prepared: None,
+        });
+    }
+
+    pub(crate) fn shape(&self, shape: usize) -> &Arc<Shape> {
+        &self.known[shape].shape
+    }
+
+    pub(crate) fn shapes(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sites.len()
+    }
+
+    pub(crate) fn name(&self, site: usize) -> &str {
+        &self.sites[site].facts.name
+    }
+
+    pub(crate) fn labels(&self, site: usize) -> &Labels {
+        &self.sites[site].facts.labels
+    }
+
+    /// What is left on a node.
+    pub(crate) fn free(&self, site: usize) -> Resources {
+        Resources {
+            cpu: self.cpu[site],
+            memory: self.memory[site],
+            ephemeral: self.ephemeral[site],
+            other: self.sites[site].other.clone(),
+        }
+    }
+
+    /// What pods may have of a node in all.
+    pub(crate) fn allocatable(&self, site: usize) -> &Resources {
+        &self.sites[site].facts.allocatable
+    }
+
+    /// One more node, without pods.
+    pub(crate) fn push(&mut self, site: NewSite) -> usize {
+        let number = self.sites.len();
+        self.cpu.push(site.allocatable.cpu);
+        self.memory.push(site.allocatable.memory);
+        self.ephemeral.push(site.allocatable.ephemeral);
+        self.slots.push(site.pods);
+        self.topology.push(&site.labels);
+        let other = site.allocatable.other.clone();
+        self.sites.push(Site { facts: site, other, ports: Vec::new(), closed: false });
+        for spread in 0..self.spreads.len() {
+            self.push_to_spread(spread, number);
+        }
+        self.steps.push(Step::Push);
+        number
+    }
+
+    /// Nothing more is put on this node.
+    pub(crate) fn close(&mut self, site: usize) {
+        if !self.sites[site].closed {
+            self.sites[site].closed = true;
+            self.steps.push(Step::Close(site));
+        }
+    }
+
+    /// Puts pods on a node, without asking.
+    pub(crate) fn put(&mut self, shape: usize, site: usize, number: i64, terminating: bool) {
+        self.apply(shape, site, number, terminating);
+        self.steps.push(Step::Put { shape, site, number, terminating });
+    }
+
+    /// A place in time to come back to.
+    pub(crate) fn mark(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Takes everything back that was done since.
+    pub(crate) fn rollback(&mut self, mark: usize) {
+        while self.steps.len() > mark {
+            match self.steps.pop() {
+                Some(Step::Put { shape, site, number, terminating }) => {
+                    self.apply(shape, site, -number, terminating);
+                }
+                Some(Step::Close(site)) => self.sites[site].closed = false,
+                Some(Step::Push) => self.pop(),
+                None => return,
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        let Some(number) = self.sites.len().checked_sub(1) else { return };
+        for spread in &mut self.spreads {
+            let value = self.topology.value(spread.key, number);
+            spread.pop_node(value);
+        }
+        self.sites.pop();
+        self.cpu.pop();
+        self.memory.pop();
+        self.ephemeral.pop();
+        self.slots.pop();
+        self.topology.pop();
+    }
+
+    fn apply(&mut self, shape: usize, site: usize, number: i64, terminating: bool) {
+        let known = &mut self.known[shape];
+        let wants = &known.shape.requests;
+        self.cpu[site] -= wants.cpu * number;
+        self.memory[site] -= wants.memory * number;
+        self.ephemeral[site] -= wants.ephemeral * number;
+        self.slots[site] -= number;
+        let place = &mut self.sites[site];
+        for (name, amount) in &wants.other {
+            *place.other.entry(name.clone()).or_default() -= amount * number;
+        }
+        for port in &known.shape.ports {
+            for _ in 0..number {
+                place.ports.push(port.clone());
+            }
+            for _ in number..0 {
+                if let Some(at) = place.ports.iter().position(|taken| taken == port) {
+                    place.ports.swap_remove(at);
+                }
+            }
+        }
+        let here = known.at.entry(site).or_default();
+        here.0 += number;
+        here.1 += if terminating { number } else { 0 };
+        if *here == (0, 0) {
+            known.at.remove(&site);
+        }
+        for away in &known.away {
+            let owners = &mut self.aways[*away].owners;
+            if let Some(value) = self.topology.value(owners.key, site) {
+                owners.add(value, number);
+            }
+        }
+        for counted in &known.counted {
+            let counts = &mut self.counts[*counted];
+            if let Some(value) = self.topology.value(counts.key, site) {
+                counts.add(value, number);
+            }
+        }
+        if !terminating {
+            for counted in &known.spread_counted {
+                let spread = &mut self.spreads[*counted];
+                let value = self.topology.value(spread.key, site);
+                spread.add(site, value, number);
+            }
+        }
+    }
+
+    /// Makes what is needed to ask about a shape.
+    pub(crate) fn prepare(&mut self, shape: usize) {
+        if self.known[shape].prepared.is_some() {
+            return;
+        }
+        let own = self.known[shape].shape.clone();
+        let means = |term: &Term, other: &Shape, namespaces| {
+            term.matches(&other.namespace, &other.labels, namespaces)
+        };
+        let kept_away: Vec<usize> = (0..self.aways.len())
+            .filter(|away| means(&self.aways[*away].term, &own, self.namespaces))
+            .collect();
+        let mut anti = Vec::new();
+        for term in &own.anti_affinity {
+            let namespaces = self.namespaces;
+            anti.push(self.count(&term.topology_key, |other| means(term, other, namespaces)));
+        }
+        let mut near = Vec::new();
+        let namespaces = self.namespaces;
+        let all = |other: &Shape| own.affinity.iter().all(|term| means(term, other, namespaces));
+        for term in &own.affinity {
+            near.push(self.count(&term.topology_key, all));
+        }
+        let mut spread = Vec::new();
+        for (rule, constraint) in own.spread.iter().enumerate() {
+            let itself = i64::from(constraint.counts(&own.labels));
+            spread.push((self.count_spread(shape, rule), itself));
+        }
+        let plain = kept_away.is_empty()
+            && anti.is_empty()
+            && near.is_empty()
+            && spread.is_empty()
+            && own.ports.is_empty();
+        let fixed = vec![Cell::new(0); self.sites.len()];
+        self.known[shape].prepared = Some(Prepared {
+            kept_away,
+            anti,
+            near,
+            means_itself: all(&own),
+            spread,
+            plain,
+            fixed,
+            templates: vec![Cell::new(0); self.templates],
+        });
+    }
+
+    fn count(&mut self, key: &str, meant: impl Fn(&Shape) -> bool) -> usize {
+        let sites = self.sites.iter().map(|site| &*site.facts.labels);
+        let key = self.topology.key(key, sites);
+        let mut counts = Counts::new(key);
+        let number = self.counts.len();
+        for known in &mut self.known {
+            if meant(&known.shape) {
+                known.counted.push(number);
+                for (site, (pods, _)) in &known.at {
+                    if let Some(value) = self.topology.value(key, *site) {
+                        counts.add(value, *pods);
+                    }
+                }
+            }
+        }
+        self.counts.push(counts);
+        number
+    }
+
+    fn count_spread(&mut self, owner: usize, rule: usize) -> usize {
+        let own = self.known[owner].shape.clone();
+        let constraint = &own.spread[rule];
+        let sites = self.sites.iter().map(|site| &*site.facts.labels);
+        let key = self.topology.key(&constraint.topology_key, sites);
+        let number = self.spreads.len();
+        self.spreads.push(SpreadCounts::new(key));
+        self.spread_owner.push((owner, rule));
+        for site in 0..self.sites.len() {
+            self.push_to_spread(number, site);
+        }
+        for known in &mut self.known {
+            if known.shape.namespace == own.namespace && constraint.counts(&known.shape.labels) {
+                known.spread_counted.push(number);
+                for (site, (pods, terminating)) in &known.at {
+                    let value = self.topology.value(key, *site);
+                    self.spreads[number].add(*site, value, pods - terminating);
+                }
+            }
+        }
+        number
+    }
+
+    fn push_to_spread(&mut self, spread: usize, site: usize) {
+        let (owner, rule) = self.spread_owner[spread];
+        let shape = &self.known[owner].shape;
+        let eligible = spread_counts_node(shape, &shape.spread[rule], self.facts(site));
+        let value = self.topology.value(self.spreads[spread].key, site);
+        self.spreads[spread].push_node(value, eligible);
+    }
+
+    fn facts(&self, site: usize) -> NodeFacts<'_> {
+        let facts = &self.sites[site].facts;
+        NodeFacts {
+            name: &facts.name,
+            labels: &facts.labels,
+            taints: &facts.taints,
+            unschedulable: facts.unschedulable,
+        }
+    }
+
+    /// Whether what never changes about this node allows the shape.
+    fn admits(&self, shape: usize, site: usize) -> bool {
+        let known = &self.known[shape];
+        let Some(prepared) = &known.prepared else {
+            return fixed(&known.shape, self.facts(site)).is_ok();
+        };
+        let memo = match self.sites[site].facts.template {
+            Some(template) => prepared.templates.get(template),
+            None => prepared.fixed.get(site),
+        };
+        match memo.map(Cell::get) {
+            Some(1) => true,
+            Some(2) => false,
+            _ => {
+                let admits = fixed(&known.shape, self.facts(site)).is_ok();
+                if let Some(memo) = memo {
+                    memo.set(if admits { 1 } else { 2 });
+                }
+                admits
+            }
+        }
+    }
+
+    /// Whether only room and what never changes matters to a shape: if one pod does not fit a
+    /// node, no later one will, and several can be put there at once.
+    pub(crate) fn is_plain(&self, shape: usize) -> bool {
+        self.known[shape].prepared.as_ref().is_some_and(|prepared| prepared.plain)
+    }
+
+    /// Whether a node that refuses the shape once refuses it as long as pods only come.
+    pub(crate) fn only_gets_harder(&self, shape: usize) -> bool {
+        let shape = &self.known[shape].shape;
+        shape.affinity.is_empty() && shape.spread.is_empty()
+    }
+
+    /// How many pods of a plain shape fit on a node, at most so many, with so many percent of it
+    /// left over.
+    pub(crate) fn room(&self, shape: usize, site: usize, most: i64, spare: i64) -> i64 {
+        if self.sites[site].closed {
+            return 0;
+        }
+        let wants = &self.known[shape].shape.requests;
+        let allocatable = &self.sites[site].facts.allocatable;
+        let mut most = most.min(self.slots[site]);
+        let mut limit = |wanted: i64, free: i64| {
+            if wanted > 0 {
+                most = most.min(free.max(0) / wanted);
+            }
+        };
+        limit(wants.cpu, self.cpu[site] - share(allocatable.cpu, spare));
+        limit(wants.memory, self.memory[site] - share(allocatable.memory, spare));
+        limit(wants.ephemeral, self.ephemeral[site]);
+        for (name, wanted) in &wants.other {
+            limit(*wanted, self.sites[site].other.get(name).copied().unwrap_or(0));
+        }
+        if most > 0 && self.admits(shape, site) { most } else { 0 }
+    }
+
+    /// Whether one pod of a prepared shape fits on a node, with so many percent of CPU and memory
+    /// left over.
+    pub(crate) fn check(&self, shape: usize, site: usize, spare: i64) -> Result<(), No> {
+        let place = &self.sites[site];
+        if place.closed {
+            return Err(No::Closed);
+        }
+        let known = &self.known[shape];
+        let wants = &known.shape.requests;
+        if self.slots[site] <= 0 {
+            return Err(No::Pods);
+        }
+        let allocatable = &place.facts.allocatable;
+        let lacks = |wanted: i64, free: i64| wanted > 0 && wanted > free;
+        if lacks(wants.cpu, self.cpu[site] - share(allocatable.cpu, spare)) {
+            return Err(No::Cpu);
+        }
+        if lacks(wants.memory, self.memory[site] - share(allocatable.memory, spare)) {
+            return Err(No::Memory);
+        }
+        if lacks(wants.ephemeral, self.ephemeral[site]) {
+            return Err(No::Ephemeral);
+        }
+        for (name, wanted) in &wants.other {
+            if lacks(*wanted, place.other.get(name).copied().unwrap_or(0)) {
+                return Err(No::Other);
+            }
+        }
+        if !self.admits(shape, site) {
+            return Err(No::Fixed);
+        }
+        match &known.prepared {
+            Some(prepared) if prepared.plain => Ok(()),
+            Some(prepared) => self.check_neighbours(known, prepared, site),
+            None => Ok(()),
+        }
+    }
+
+    fn check_neighbours(&self, known: &Known, prepared: &Prepared, site: usize) -> Result<(), No> {
+        let taken = &self.sites[site].ports;
+        for (at, port) in known.shape.ports.iter().enumerate() {
+            if taken.iter().any(|taken| taken.clashes(port)) {
+                return Err(No::Port(at));
+            }
+        }
+        for (rule, (spread, itself)) in prepared.spread.iter().enumerate() {
+            let spread = &self.spreads[*spread];
+            let constraint = &known.shape.spread[rule];
+            let skew = self.topology.value(spread.key, site).map(|value| {
+                spread.at(value) + itself - spread.least(constraint.min_domains)
+            });
+            if skew.is_none_or(|skew| skew > i64::from(constraint.max_skew)) {
+                return Err(No::Spread(rule));
+            }
+        }
+        for away in &prepared.kept_away {
+            let owners = &self.aways[*away].owners;
+            let value = self.topology.value(owners.key, site);
+            if value.is_some_and(|value| owners.at(value) > 0) {
+                return Err(No::KeptAway(*away));
+            }
+        }
+        for (at, anti) in prepared.anti.iter().enumerate() {
+            let counts = &self.counts[*anti];
+            let value = self.topology.value(counts.key, site);
+            if value.is_some_and(|value| counts.at(value) > 0) {
+                return Err(No::Anti(at));
+            }
+        }
+        let mut missing = None;
+        for (at, near) in prepared.near.iter().enumerate() {
+            let counts = &self.counts[*near];
+            match self.topology.value(counts.key, site) {
+                None => return Err(No::Near(at)),
+                Some(value) if counts.at(value) <= 0 => missing = missing.or(Some(at)),
+                Some(_) => {}
+            }
+        }
+        match missing {
+            None => Ok(()),
+            Some(at) => {
+                let first = prepared.near.iter().all(|near| self.counts[*near].total() == 0);
+                if first && prepared.means_itself { Ok(()) } else { Err(No::Near(at)) }
+            }
+        }
+    }
+
+    /// Puts a refusal into words. What never changes is named first.
+    pub(crate) fn explain(&self, shape: usize, site: usize, no: No, spare: i64) -> Refusal {
+        let known = &self.known[shape];
+        let own = &known.shape;
+        if let Err(refusal) = fixed(own, self.facts(site)) {
+            return refusal;
+        }
+        let place = &self.sites[site];
+        let lack = |name: &str, wanted: i64, free: i64| match wanted > free {
+            true => Refusal::Lacks(Lack { name: name.to_owned(), wanted, free }),
+            false => Refusal::TooFull { limit: u32::try_from(100 - spare).unwrap_or(0) },
+        };
+        match no {
+            No::Closed => Refusal::NotReady,
+            No::Fixed => Refusal::NodeAffinity,
+            No::Pods => Refusal::TooManyPods { most: place.facts.pods },
+            No::Cpu => lack("cpu", own.requests.cpu, self.cpu[site]),
+            No::Memory => lack("memory", own.requests.memory, self.memory[site]),
+            No::Ephemeral => {
+                lack("ephemeral-storage", own.requests.ephemeral, self.ephemeral[site])
+            }
+            No::Other => Refusal::Lacks(self.free(site).lacking(&own.requests).unwrap_or_else(
+                || Lack { name: "other".to_owned(), wanted: 0, free: 0 },
+            )),
+            No::Port(at) => Refusal::Port(own.ports[at].clone()),
+            No::Spread(rule) => {
+                let constraint = &own.spread[rule];
+                let key = constraint.topology_key.clone();
+                let spread = known.prepared.as_ref().map(|prepared| prepared.spread[rule]);
+                let skew = spread.and_then(|(spread, itself)| {
+                    let spread = &self.spreads[spread];
+                    let value = self.topology.value(spread.key, site)?;
+                    Some(spread.at(value) + itself - spread.least(constraint.min_domains))
+                });
+                match skew {
+                    None => Refusal::SpreadLabel { key },
+                    Some(skew) => Refusal::Spread { key, skew, most: constraint.max_skew },
+                }
+            }
+            No::KeptAway(away) => {
+                let key = self.topology.name(self.aways[away].owners.key).to_owned();
+                Refusal::KeptAway { key }
+            }
+            No::Anti(at) => {
+                Refusal::AntiAffinity { key: own.anti_affinity[at].topology_key.clone() }
+            }
+            No::Near(at) => Refusal::Affinity { key: own.affinity[at].topology_key.clone() },
+        }
+    }
+}
+
+fn share(whole: i64, percent: i64) -> i64 {
+    if percent == 0 { 0 } else { whole.saturating_mul(percent) / 100 }
+}
