@@ -100,6 +100,26 @@ pub(crate) enum No {
     Near(usize),
 }
 
+impl No {
+    /// One number for each kind.
+    pub(crate) fn kind(self) -> u8 {
+        match self {
+            Self::Closed => 0,
+            Self::Fixed => 1,
+            Self::Pods => 2,
+            Self::Cpu => 3,
+            Self::Memory => 4,
+            Self::Ephemeral => 5,
+            Self::Other => 6,
+            Self::Port(_) => 7,
+            Self::Spread(_) => 8,
+            Self::KeptAway(_) => 9,
+            Self::Anti(_) => 10,
+            Self::Near(_) => 11,
+        }
+    }
+}
+
 /// Nodes with their pods.
 #[derive(Debug)]
 pub(crate) struct Snapshot<'a> {

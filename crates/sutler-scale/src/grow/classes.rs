@@ -130,6 +130,9 @@ fn place(
         };
         if number > 0 {
             snapshot.put(class.shape, site, number, false);
+            if let Some(node) = stage.nodes.get_mut(site) {
+                node.visitors.push((class.shape, number));
+            }
             let number = usize::try_from(number).unwrap_or(0);
             if site >= there {
                 let pods = class.waiting(young)[..number].iter().map(|(_, key)| (*key).clone());

@@ -38,7 +38,6 @@ pub(crate) struct PackedNode {
 /// How good a choice is.
 #[derive(Clone, Debug)]
 pub(crate) struct Score<'a> {
-    pub(crate) choice: Choice,
     cost: u128,
     helped: u128,
     waste: u128,
@@ -221,7 +220,6 @@ pub(crate) fn estimate<'a>(
     let nodes = u32::try_from(packed.nodes.len()).unwrap_or(u32::MAX);
     let price = sizes::reckoned_price(group, size, per_weight);
     Some(Score {
-        choice,
         cost: u128::from(price) * u128::from(nodes),
         helped,
         waste,

@@ -42,11 +42,6 @@ impl Topology {
         &self.names[key]
     }
 
-    /// How many values a label has.
-    pub(crate) fn len(&self, key: usize) -> usize {
-        self.values[key].len()
-    }
-
     /// One more node.
     pub(crate) fn push(&mut self, labels: &Labels) {
         for key in 0..self.names.len() {

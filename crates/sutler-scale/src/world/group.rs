@@ -69,6 +69,8 @@ pub struct GroupFacts {
     pub upcoming: Vec<Upcoming>,
     /// Nodes that are on their way out.
     pub leaving: u32,
+    /// Nodes that it should have fewer of, in use or not, because a person said so.
+    pub excess: u32,
     /// The platform refused a node for now: none is asked for before this time.
     pub backoff_until: Option<Timestamp>,
     /// When a removal last failed.

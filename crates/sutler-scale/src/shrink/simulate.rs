@@ -1,0 +1,98 @@
+//! Whether every pod of some nodes finds another place.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::plan::{Move, Reason};
+use crate::snapshot::No;
+use crate::stage::Stage;
+
+/// Puts the pods of a node elsewhere, onto the first of `targets` that takes each with so many
+/// percent of it left over; largest first. What was done stays done: take it back on an error.
+pub(crate) fn move_pods(
+    stage: &mut Stage<'_>,
+    site: usize,
+    targets: &[usize],
+    spare: i64,
+) -> Result<Vec<(Move, usize)>, Reason> {
+    let mut pods: Vec<_> =
+        stage.nodes[site].pods.iter().copied().filter(|entry| !entry.pod.owner.goes_with_node()).collect();
+    pods.sort_by(|a, b| {
+        let rank = |shape: &crate::world::Shape| (shape.priority, shape.requests.weight());
+        rank(&b.pod.shape).cmp(&rank(&a.pod.shape)).then_with(|| a.pod.key.cmp(&b.pod.key))
+    });
+    stage.snapshot.close(site);
+    for entry in &pods {
+        stage.snapshot.put(entry.shape, site, -1, false);
+    }
+    let visitors = stage.nodes[site].visitors.clone();
+    for (shape, number) in &visitors {
+        stage.snapshot.put(*shape, site, -number, false);
+    }
+    let mut search = Search { targets, spare, from: HashMap::new() };
+    let mut moves = Vec::new();
+    for entry in pods {
+        match search.place(stage, entry.shape) {
+            Ok(to) => {
+                let name = stage.snapshot.name(to).to_owned();
+                moves.push((Move { pod: entry.pod.key.clone(), to: name }, to));
+            }
+            Err(because) => {
+                let pod = Some(entry.pod.key.clone());
+                return Err(Reason::NoPlace { pod, tried: targets.len(), because });
+            }
+        }
+    }
+    for (shape, number) in visitors {
+        for _ in 0..number {
+            search.place(stage, shape).map_err(|because| Reason::NoPlace {
+                pod: None,
+                tried: targets.len(),
+                because,
+            })?;
+        }
+    }
+    moves.sort();
+    Ok(moves)
+}
+
+struct Search<'t> {
+    targets: &'t [usize],
+    spare: i64,
+    /// By shape: all targets before this one refused it, and refuse it still.
+    from: HashMap<usize, usize>,
+}
+
+impl Search<'_> {
+    fn place(
+        &mut self,
+        stage: &mut Stage<'_>,
+        shape: usize,
+    ) -> Result<usize, Option<crate::filters::Refusal>> {
+        stage.snapshot.prepare(shape);
+        let steady = stage.snapshot.only_gets_harder(shape);
+        let from = if steady { self.from.get(&shape).copied().unwrap_or(0) } else { 0 };
+        for at in from..self.targets.len() {
+            let site = self.targets[at];
+            if stage.snapshot.check(shape, site, self.spare).is_ok() {
+                stage.snapshot.put(shape, site, 1, false);
+                self.from.insert(shape, at);
+                return Ok(site);
+            }
+        }
+        Err(self.because(stage, shape))
+    }
+
+    /// What speaks against most targets; what says nothing of the pod (the node itself) is left out.
+    fn because(&self, stage: &Stage<'_>, shape: usize) -> Option<crate::filters::Refusal> {
+        let mut kinds: BTreeMap<u8, (usize, usize, No)> = BTreeMap::new();
+        for site in self.targets {
+            if let Err(no) = stage.snapshot.check(shape, *site, self.spare)
+                && no != No::Closed
+            {
+                kinds.entry(no.kind()).or_insert((0, *site, no)).0 += 1;
+            }
+        }
+        let most = kinds.values().max_by_key(|(number, site, _)| (*number, std::cmp::Reverse(*site)));
+        most.map(|(_, site, no)| stage.snapshot.explain(shape, *site, *no, self.spare))
+    }
+}
