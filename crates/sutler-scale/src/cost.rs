@@ -3,10 +3,12 @@
 //! These are proposals. One that needs nobody's approval may be carried out, one of a group at a
 //! time, by asking for the new node, and removing the old ones once it is ready.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
-use crate::grow::later;
-use crate::shrink::{self, Budgets};
+use crate::grow::{GrowPlan, later};
+use crate::shrink::{self, Budgets, ShrinkPlan};
 use crate::stage::Stage;
 use crate::world::{CostPolicy, CostStrategy, Key, Price, Resources, Size};
 
@@ -50,15 +52,24 @@ pub enum Standing {
     AfterOthers,
 }
 
-/// What could be changed, the largest saving of each group first.
-pub(crate) fn propose(stage: &mut Stage<'_>) -> Vec<Proposal> {
+/// What could be changed, the largest saving of each group first. Groups that change in this round
+/// and nodes that take pods in are left for the next.
+pub(crate) fn propose(
+    stage: &mut Stage<'_>,
+    grow: &GrowPlan,
+    shrink: &ShrinkPlan,
+) -> Vec<Proposal> {
+    let changes: BTreeSet<&Key> =
+        grow.growths.iter().map(|growth| &growth.group).chain(shrink.desired.keys()).collect();
+    let moves = shrink.removals.iter().flat_map(|removal| &removal.moves);
+    let takes_in: BTreeSet<&str> = moves.map(|moved| moved.to.as_str()).collect();
     let mut budgets = Budgets::new(stage.world);
     let mut all = Vec::new();
     for number in 0..stage.groups.len() {
         let group = stage.groups[number].group;
         let Some(policy) = &group.cost else { continue };
         // Where nodes must not differ, one of another size would.
-        if group.paused || group.stopped || !group.mixed {
+        if group.paused || group.stopped || !group.mixed || changes.contains(&group.key) {
             continue;
         }
         let movable: Vec<usize> = stage.groups[number]
@@ -66,7 +77,8 @@ pub(crate) fn propose(stage: &mut Stage<'_>) -> Vec<Proposal> {
             .iter()
             .copied()
             .filter(|site| {
-                shrink::notes(stage, *site).is_empty()
+                !takes_in.contains(stage.nodes[*site].node.name.as_str())
+                    && shrink::notes(stage, *site).is_empty()
                     && budgets.weigh(&stage.nodes[*site].pods).is_ok()
                     && shrink::price(stage, *site).is_some()
             })

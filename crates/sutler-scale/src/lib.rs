@@ -45,6 +45,6 @@ pub fn decide(world: &World, offers: Option<&Offers>, now: Timestamp) -> Decisio
     let mut stage = stage::Stage::new(world, now);
     let grow = grow::plan(&mut stage, offers);
     let shrink = shrink::plan(&mut stage, &grow);
-    let proposals = cost::propose(&mut stage);
+    let proposals = cost::propose(&mut stage, &grow, &shrink);
     Decision { grow, shrink, proposals }
 }

@@ -9,7 +9,7 @@ mod hours;
 mod plan;
 pub(crate) mod simulate;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub(crate) use evict::Budgets;
 pub use hours::Hours;
@@ -17,21 +17,24 @@ pub use plan::{Move, Reason, Removal, ShrinkPlan, Verdict};
 
 use crate::grow::{GrowPlan, later, leave_order, min_each};
 use crate::stage::Stage;
-use crate::world::{Judgement, Key, Load, Price, Resources, World};
+use crate::world::{Judgement, Key, Load, PodPlace, Price, Resources, World};
 
 /// How full nodes may be that take pods in, and how busy a group may be afterwards, in percent.
 pub const FULL: u32 = 85;
 
-/// The share of a node that its pods have asked for: a reading where nothing is measured.
-pub fn requested_load(world: &World, node: &str) -> Option<Load> {
-    let own = world.nodes().get(node)?;
-    let mut used = Resources::default();
+/// The share of each node that its pods have asked for: readings where nothing is measured.
+pub fn requested_loads(world: &World) -> BTreeMap<&str, Load> {
+    let mut used: HashMap<&str, Resources> = HashMap::new();
     for pod in world.pods() {
-        if matches!(&pod.place, crate::world::PodPlace::On(at) if at == node) {
-            used.add(&pod.shape.requests);
+        if let PodPlace::On(node) = &pod.place {
+            used.entry(node).or_default().add(&pod.shape.requests);
         }
     }
-    Some(Load::of(&used, &own.allocatable))
+    let nodes = world.nodes().values().map(|node| {
+        let used = used.remove(node.name.as_str()).unwrap_or_default();
+        (node.name.as_str(), Load::of(&used, &node.allocatable))
+    });
+    nodes.collect()
 }
 
 /// Decides which nodes go.

@@ -139,6 +139,8 @@ pub(crate) struct Snapshot<'a> {
     spread_owner: Vec<(usize, usize)>,
     steps: Vec<Step>,
     templates: usize,
+    /// The first nodes, which stay: answers about them are remembered.
+    lasting: usize,
 }
 
 impl<'a> Snapshot<'a> {
@@ -163,6 +165,7 @@ impl<'a> Snapshot<'a> {
             spread_owner: Vec::new(),
             steps: Vec::new(),
             templates,
+            lasting: 0,
         };
         let mut terms = HashMap::new();
         for shape in shapes.all() {
@@ -231,9 +234,9 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// What pods may have of a node in all.
-    pub(crate) fn allocatable(&self, site: usize) -> &Resources {
-        &self.sites[site].facts.allocatable
+    /// The nodes that there are stay: answers about them may be remembered.
+    pub(crate) fn keep_all(&mut self) {
+        self.lasting = self.sites.len();
     }
 
     /// One more node, without pods.
@@ -381,7 +384,7 @@ impl<'a> Snapshot<'a> {
             && near.is_empty()
             && spread.is_empty()
             && own.ports.is_empty();
-        let fixed = vec![Cell::new(0); self.sites.len()];
+        let fixed = vec![Cell::new(0); self.lasting];
         self.known[shape].prepared = Some(Prepared {
             kept_away,
             anti,
@@ -653,3 +656,6 @@ impl<'a> Snapshot<'a> {
 fn share(whole: i64, percent: i64) -> i64 {
     if percent == 0 { 0 } else { whole.saturating_mul(percent) / 100 }
 }
+
+#[cfg(test)]
+mod tests;

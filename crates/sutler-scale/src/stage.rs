@@ -103,6 +103,7 @@ impl<'a> Stage<'a> {
             order: Vec::new(),
         };
         stage.add_nodes(&group_numbers);
+        stage.snapshot.keep_all();
         stage.add_pods();
         stage.hold_to_sizes();
         stage.add_upcoming();

@@ -1,6 +1,6 @@
 //! Pods that wait for a node, those of one shape together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -155,21 +155,26 @@ fn place(
 
 /// Pods for which a node was asked for go there, if they still fit.
 fn keep_promises(stage: &mut Stage<'_>, classes: &mut [Class<'_>]) {
-    let upcoming = std::mem::take(&mut stage.upcoming);
-    for (site, _, pods) in &upcoming {
+    if stage.upcoming.iter().all(|(_, _, pods)| pods.is_empty()) {
+        return;
+    }
+    let mut class_of: HashMap<&Key, usize> = HashMap::new();
+    for (number, class) in classes.iter().enumerate() {
+        class_of.extend(class.pods.iter().map(|(_, key)| (*key, number)));
+    }
+    let mut kept: HashSet<&Key> = HashSet::new();
+    for (site, _, pods) in &stage.upcoming {
         for key in pods {
-            for class in classes.iter_mut() {
-                let found = class.pods[class.done..].iter().position(|(_, pod)| *pod == key);
-                let Some(at) = found else { continue };
-                if stage.snapshot.check(class.shape, *site, 0).is_ok() {
-                    stage.snapshot.put(class.shape, *site, 1, false);
-                    let at = class.done + at;
-                    class.pods[class.done..=at].rotate_right(1);
-                    class.done += 1;
-                }
-                break;
+            let Some(class) = class_of.get(key) else { continue };
+            let shape = classes[*class].shape;
+            if !kept.contains(key) && stage.snapshot.check(shape, *site, 0).is_ok() {
+                stage.snapshot.put(shape, *site, 1, false);
+                kept.insert(key);
             }
         }
     }
-    stage.upcoming = upcoming;
+    for class in classes {
+        class.pods.sort_by_key(|(_, key)| !kept.contains(*key));
+        class.done = class.pods.partition_point(|(_, key)| kept.contains(*key));
+    }
 }
