@@ -62,9 +62,9 @@ fn main() {
         figures.insert(name, best);
     }
     let world = world(SMALL, now);
-    let start = Instant::now();
+    let start = processor_time();
     let placed = black_box(naive(&world));
-    let naive = start.elapsed();
+    let naive = processor_time().saturating_sub(start);
     let ours = figures["small"];
     println!(
         "small, the plain way (growing alone): {naive:?}, {placed} pods placed; \
@@ -84,14 +84,23 @@ fn main() {
 fn measure(mut run: impl FnMut() -> Decision) -> (Duration, Decision) {
     let mut best: Option<(Duration, Decision)> = None;
     for _ in 0..7 {
-        let start = Instant::now();
+        let start = processor_time();
         let decision = black_box(run());
-        let took = start.elapsed();
+        let took = processor_time().saturating_sub(start);
         if best.as_ref().is_none_or(|(other, _)| took < *other) {
             best = Some((took, decision));
         }
     }
     best.expect("there was a run")
+}
+
+/// How long this thread has had a processor, so that neighbours do not count; where the system does
+/// not tell, the time that has passed.
+fn processor_time() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    nanos.map_or_else(|| START.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
 }
 
 /// Numbers that look random and are the same every time.

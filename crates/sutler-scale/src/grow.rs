@@ -8,12 +8,14 @@ mod classes;
 mod dynamic;
 mod estimate;
 mod limits;
+mod options;
 mod plan;
 mod regions;
 mod sizes;
 mod spot;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub use dynamic::{GroupDefaults, Offers};
 pub use plan::{Cause, GrowPlan, Growth, Held, NewGroup, NewNode, Unhelped, WhyNot};
@@ -21,9 +23,10 @@ pub use regions::{join_order, leave_order};
 pub use spot::{most_new as most_new_with_spot, split as spot_split};
 
 use classes::Class;
-use estimate::{Choice, Score};
+use estimate::Choice;
 pub(crate) use limits::later;
 use limits::Limits;
+use options::{Candidate, Looks};
 pub(crate) use regions::{min_each, place_order};
 pub(crate) use sizes::usual_size;
 
@@ -143,61 +146,85 @@ impl Grower {
     ) -> BTreeMap<usize, jiff::Timestamp> {
         let per_weight = price_per_weight(stage);
         let mut windows = BTreeMap::new();
-        let mut scores: Vec<(Choice, u32, Option<Score<'a>>)> = Vec::new();
-        let mut fresh: Vec<bool> = Vec::new();
-        for group in 0..stage.groups.len() {
-            for size in limits::usable(stage, group).unwrap_or_default() {
-                scores.push((Choice { group, size }, 0, None));
-                fresh.push(false);
-            }
-        }
+        let mut candidates = options::gather(stage, classes);
         loop {
-            let mut best: Option<usize> = None;
-            for at in 0..scores.len() {
-                let choice = scores[at].0;
-                let most = self.may_add(stage, choice);
-                if most == 0 {
-                    continue;
-                }
-                let fits = scores[at].2.as_ref().is_none_or(|score| score.nodes <= most);
-                if !fresh[at] || !fits || scores[at].2.is_none() && most > scores[at].1 {
-                    let skip = skipped(stage, classes, choice);
-                    scores[at].2 =
-                        estimate::estimate(stage, classes, choice, most, &skip, per_weight);
-                    scores[at].1 = most;
-                    fresh[at] = true;
-                }
-                let Some(score) = &scores[at].2 else { continue };
-                let window = stage.groups[choice.group].group.up.window;
-                let until = score.since.map(|since| later(since, window));
-                if let Some(until) = until.filter(|until| *until > stage.now) {
-                    windows.insert(choice.group, until);
-                    continue;
-                }
-                let better = best.and_then(|best| scores[best].2.as_ref());
-                if better.is_none_or(|better| score.better_than(better)) {
-                    best = Some(at);
-                }
-            }
-            let Some(best) = best else { return windows };
-            let choice = scores[best].0;
-            let changed = scores[best].2.as_ref().map(|s| s.classes.clone()).unwrap_or_default();
+            let Some(best) = self.best(stage, classes, &mut candidates, per_weight, &mut windows)
+            else {
+                return windows;
+            };
+            let choice = candidates[best].choice;
             let most = self.may_add(stage, choice);
+            if !candidates[best].holds(most) {
+                // Pods that it would have helped have been seen to since: try again.
+                let skip = skipped(stage, classes, choice);
+                let score = estimate::estimate(stage, classes, choice, most, &skip, per_weight);
+                candidates[best].note(score, most);
+                continue;
+            }
             let skip = skipped(stage, classes, choice);
             let packed = estimate::pack(stage, classes, choice, most, &skip);
             if packed.nodes.is_empty() {
                 return windows;
             }
+            let changed: BTreeSet<usize> = packed.classes.iter().copied().collect();
             self.commit(stage, classes, choice, packed);
-            for (at, (other, _, score)) in scores.iter().enumerate() {
-                let touched = score.as_ref().is_some_and(|score| {
-                    score.entangled || score.classes.iter().any(|class| changed.contains(class))
-                });
-                if touched || other.group == choice.group {
-                    fresh[at] = false;
-                }
+            let waits_for_others = classes.iter().any(|class| {
+                class.left() > 0 && !stage.snapshot.shape(class.shape).affinity.is_empty()
+            });
+            for other in &mut candidates {
+                other.commit_elsewhere(choice, &changed, waits_for_others);
             }
         }
+    }
+
+    /// The best choice by what is known: a score from before the last commit is taken for as good
+    /// as it was, which it hardly ever is, and is looked at again when it comes out best.
+    fn best<'a>(
+        &self,
+        stage: &mut Stage<'a>,
+        classes: &[Class<'a>],
+        candidates: &mut [Candidate<'a>],
+        per_weight: (u128, u128),
+        windows: &mut BTreeMap<usize, jiff::Timestamp>,
+    ) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        // Looks that were tried, and how many nodes that took.
+        let mut tried: BTreeMap<Arc<Looks>, u32> = BTreeMap::new();
+        for at in 0..candidates.len() {
+            let score = best.and_then(|best| candidates[best].score.as_ref());
+            if score.is_some_and(|score| candidates[at].is_beaten_by(score)) {
+                // So are all that follow.
+                break;
+            }
+            let choice = candidates[at].choice;
+            let most = self.may_add(stage, choice);
+            let looks = candidates[at].looks.clone();
+            let same = looks.as_ref().and_then(|looks| tried.get(looks));
+            if most == 0 || same.is_some_and(|nodes| *nodes <= most) {
+                continue;
+            }
+            if !candidates[at].tried {
+                let skip = skipped(stage, classes, choice);
+                let score = estimate::estimate(stage, classes, choice, most, &skip, per_weight);
+                candidates[at].note(score, most);
+            }
+            if let Some(looks) = looks {
+                let nodes = candidates[at].score.as_ref().map_or(0, |score| score.nodes);
+                tried.insert(looks, nodes);
+            }
+            let Some(score) = &candidates[at].score else { continue };
+            let window = stage.groups[choice.group].group.up.window;
+            let until = score.since.map(|since| later(since, window));
+            if let Some(until) = until.filter(|until| *until > stage.now) {
+                windows.insert(choice.group, until);
+                continue;
+            }
+            let better = best.and_then(|best| candidates[best].score.as_ref());
+            if better.is_none_or(|better| score.better_than(better)) {
+                best = Some(at);
+            }
+        }
+        best
     }
 
     /// How many nodes a choice may add; none when it may not.

@@ -4,6 +4,7 @@
 //! Counts for a shape are made when it is first asked about ([`Snapshot::prepare`]).
 
 mod counts;
+mod rooms;
 mod topology;
 
 use std::cell::Cell;
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use counts::{Counts, SpreadCounts};
+pub(crate) use rooms::Rooms;
 use topology::Topology;
 
 use crate::filters::{NodeFacts, Refusal, fixed, spread_counts_node};
@@ -31,7 +33,7 @@ pub(crate) struct NewSite {
 
 #[derive(Debug)]
 struct Site {
-    facts: NewSite,
+    facts: Arc<NewSite>,
     /// What is left of devices and the like.
     other: BTreeMap<String, i64>,
     ports: Vec<HostPort>,
@@ -141,6 +143,8 @@ pub(crate) struct Snapshot<'a> {
     templates: usize,
     /// The first nodes, which stay: answers about them are remembered.
     lasting: usize,
+    /// By template: spreads that its nodes matter to, of so many that there were.
+    concerned: HashMap<usize, (usize, Arc<[usize]>)>,
 }
 
 impl<'a> Snapshot<'a> {
@@ -166,6 +170,7 @@ impl<'a> Snapshot<'a> {
             steps: Vec::new(),
             templates,
             lasting: 0,
+            concerned: HashMap::new(),
         };
         let mut terms = HashMap::new();
         for shape in shapes.all() {
@@ -204,6 +209,11 @@ impl<'a> Snapshot<'a> {
         });
     }
 
+    /// Labels by which pods keep others away.
+    pub(crate) fn away_keys(&self) -> impl Iterator<Item = &str> {
+        self.aways.iter().map(|away| away.term.topology_key.as_str())
+    }
+
     pub(crate) fn shape(&self, shape: usize) -> &Arc<Shape> {
         &self.known[shape].shape
     }
@@ -240,7 +250,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// One more node, without pods.
-    pub(crate) fn push(&mut self, site: NewSite) -> usize {
+    pub(crate) fn push(&mut self, site: Arc<NewSite>) -> usize {
         let number = self.sites.len();
         self.cpu.push(site.allocatable.cpu);
         self.memory.push(site.allocatable.memory);
@@ -249,11 +259,64 @@ impl<'a> Snapshot<'a> {
         self.topology.push(&site.labels);
         let other = site.allocatable.other.clone();
         self.sites.push(Site { facts: site, other, ports: Vec::new(), closed: false });
-        for spread in 0..self.spreads.len() {
-            self.push_to_spread(spread, number);
-        }
+        self.for_spreads(number, true);
         self.steps.push(Step::Push);
         number
+    }
+
+    /// Tells spreads of a node that came or goes. Those for which nodes of its template change
+    /// nothing are remembered, since nodes come and go often.
+    fn for_spreads(&mut self, site: usize, comes: bool) {
+        let template = self.sites[site].facts.template;
+        let known = template.and_then(|at| self.concerned.get(&at));
+        let concerned = match known {
+            Some((number, concerned)) if *number == self.spreads.len() => concerned.clone(),
+            _ => {
+                let all = (0..self.spreads.len()).filter(|at| self.concerns(*at, site));
+                let concerned: Arc<[usize]> = all.collect();
+                if let Some(template) = template {
+                    self.concerned.insert(template, (self.spreads.len(), concerned.clone()));
+                }
+                concerned
+            }
+        };
+        for spread in concerned.iter() {
+            let spread = &mut self.spreads[*spread];
+            if let Some(value) = self.topology.value(spread.key, site) {
+                spread.node(value, comes, site < self.lasting);
+            }
+        }
+    }
+
+    /// Whether a node makes or unmakes a place: one that counts, in a place that no lasting node is
+    /// in.
+    fn concerns(&self, spread: usize, site: usize) -> bool {
+        let value = self.topology.value(self.spreads[spread].key, site);
+        value.is_some_and(|value| {
+            !self.spreads[spread].is_lasting(value) && self.counts_in(spread, site)
+        })
+    }
+
+    /// Whether a node counts in a spread.
+    fn counts_in(&self, spread: usize, site: usize) -> bool {
+        let counts = &self.spreads[spread];
+        let memo = match self.sites[site].facts.template {
+            Some(template) => counts.templates.get(template),
+            None => counts.nodes.get(site),
+        };
+        match memo.map(Cell::get) {
+            Some(1) => true,
+            Some(2) => false,
+            _ => {
+                let (owner, rule) = self.spread_owner[spread];
+                let shape = &self.known[owner].shape;
+                let eligible = spread_counts_node(shape, &shape.spread[rule], self.facts(site));
+                if let Some(memo) = memo {
+                    memo.set(if eligible { 1 } else { 2 });
+                }
+                eligible
+            }
+        }
     }
 
     /// Nothing more is put on this node.
@@ -291,10 +354,7 @@ impl<'a> Snapshot<'a> {
 
     fn pop(&mut self) {
         let Some(number) = self.sites.len().checked_sub(1) else { return };
-        for spread in &mut self.spreads {
-            let value = self.topology.value(spread.key, number);
-            spread.pop_node(value);
-        }
+        self.for_spreads(number, false);
         self.sites.pop();
         self.cpu.pop();
         self.memory.pop();
@@ -343,11 +403,18 @@ impl<'a> Snapshot<'a> {
             }
         }
         if !terminating {
-            for counted in &known.spread_counted {
-                let spread = &mut self.spreads[*counted];
-                let value = self.topology.value(spread.key, site);
-                spread.add(site, value, number);
+            for at in 0..self.known[shape].spread_counted.len() {
+                let spread = self.known[shape].spread_counted[at];
+                self.add_to_spread(spread, site, number);
             }
+        }
+    }
+
+    fn add_to_spread(&mut self, spread: usize, site: usize, number: i64) {
+        if let Some(value) = self.topology.value(self.spreads[spread].key, site)
+            && self.counts_in(spread, site)
+        {
+            self.spreads[spread].add(value, number);
         }
     }
 
@@ -422,29 +489,31 @@ impl<'a> Snapshot<'a> {
         let sites = self.sites.iter().map(|site| &*site.facts.labels);
         let key = self.topology.key(&constraint.topology_key, sites);
         let number = self.spreads.len();
-        self.spreads.push(SpreadCounts::new(key));
+        self.spreads.push(SpreadCounts::new(key, self.templates, self.lasting));
         self.spread_owner.push((owner, rule));
         for site in 0..self.sites.len() {
-            self.push_to_spread(number, site);
+            if self.concerns(number, site) || site < self.lasting && self.counts_in(number, site) {
+                let value = self.topology.value(key, site);
+                if let Some(value) = value {
+                    self.spreads[number].node(value, true, site < self.lasting);
+                }
+            }
         }
-        for known in &mut self.known {
+        for shape in 0..self.known.len() {
+            let known = &mut self.known[shape];
             if known.shape.namespace == own.namespace && constraint.counts(&known.shape.labels) {
                 known.spread_counted.push(number);
-                for (site, (pods, terminating)) in &known.at {
-                    let value = self.topology.value(key, *site);
-                    self.spreads[number].add(*site, value, pods - terminating);
+                let at: Vec<(usize, i64)> = known
+                    .at
+                    .iter()
+                    .map(|(site, (pods, terminating))| (*site, pods - terminating))
+                    .collect();
+                for (site, pods) in at {
+                    self.add_to_spread(number, site, pods);
                 }
             }
         }
         number
-    }
-
-    fn push_to_spread(&mut self, spread: usize, site: usize) {
-        let (owner, rule) = self.spread_owner[spread];
-        let shape = &self.known[owner].shape;
-        let eligible = spread_counts_node(shape, &shape.spread[rule], self.facts(site));
-        let value = self.topology.value(self.spreads[spread].key, site);
-        self.spreads[spread].push_node(value, eligible);
     }
 
     fn facts(&self, site: usize) -> NodeFacts<'_> {

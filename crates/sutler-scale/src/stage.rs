@@ -24,7 +24,7 @@ pub(crate) struct Stage<'a> {
     daemons: std::ops::Range<usize>,
     /// By template: which of them run there, and copies of a node of it.
     runs: HashMap<usize, Vec<usize>>,
-    copies: HashMap<usize, Vec<NewSite>>,
+    copies: HashMap<usize, Vec<Arc<NewSite>>>,
     /// How many nodes of each template are open, and in which order they were opened.
     open: Vec<usize>,
     order: Vec<usize>,
@@ -121,7 +121,7 @@ impl<'a> Stage<'a> {
                 true => node.taints.iter().filter(|taint| !taint.is_startup()).cloned().collect(),
                 false => node.taints.clone(),
             };
-            let site = self.snapshot.push(NewSite {
+            let site = self.snapshot.push(Arc::new(NewSite {
                 name: node.name.clone(),
                 labels: node.labels.clone(),
                 taints,
@@ -129,7 +129,7 @@ impl<'a> Stage<'a> {
                 allocatable: node.allocatable.clone(),
                 pods: node.pods,
                 template: None,
-            });
+            }));
             if node.deleting || !node.ready && !starting {
                 self.snapshot.close(site);
             }
@@ -253,7 +253,7 @@ impl<'a> Stage<'a> {
 
     /// One more node that is of no group's template, with the pods of DaemonSets on it.
     pub(crate) fn open_site(&mut self, site: NewSite) -> usize {
-        let site = self.snapshot.push(site);
+        let site = self.snapshot.push(Arc::new(site));
         for shape in self.daemons.clone() {
             self.snapshot.prepare(shape);
             if self.snapshot.check(shape, site, 0).is_ok() {
@@ -288,11 +288,12 @@ impl<'a> Stage<'a> {
         place: usize,
         template: usize,
         number: usize,
-    ) -> NewSite {
+    ) -> Arc<NewSite> {
         let group = self.groups[group].group;
         let copies = self.copies.entry(template).or_default();
         while copies.len() <= number {
-            copies.push(template_site(group, &group.sizes[size], place, template, copies.len()));
+            let site = template_site(group, &group.sizes[size], place, template, copies.len());
+            copies.push(Arc::new(site));
         }
         copies[number].clone()
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 
 use super::limits::later;
+use crate::snapshot::Rooms;
 use crate::stage::Stage;
 use crate::world::{Key, Owner, PodPlace};
 
@@ -89,13 +90,14 @@ pub(crate) fn place_on_what_is_there(
     classes: &mut [Class<'_>],
 ) -> Vec<(usize, Vec<Key>)> {
     keep_promises(stage, classes);
+    let mut rooms = Rooms::new(&stage.snapshot, 0..stage.snapshot.len());
     let mut promised = Vec::new();
     for young in [false, true] {
         loop {
             let before = promised.len();
             let mut progress = false;
             for class in classes.iter_mut() {
-                progress |= place(stage, class, young, &mut promised);
+                progress |= place(stage, &mut rooms, class, young, &mut promised);
             }
             // What came may be what others must be near to.
             let again = |class: &Class<'_>| {
@@ -112,6 +114,7 @@ pub(crate) fn place_on_what_is_there(
 /// Places as many of a class as fit; whether there were any.
 fn place(
     stage: &mut Stage<'_>,
+    rooms: &mut Rooms,
     class: &mut Class<'_>,
     young: bool,
     promised: &mut Vec<(usize, Vec<Key>)>,
@@ -119,8 +122,11 @@ fn place(
     let there = stage.nodes.len();
     let snapshot = &mut stage.snapshot;
     let before = class.waiting(young).len();
+    let own = snapshot.shape(class.shape).clone();
     let mut site = 0;
-    while !class.waiting(young).is_empty() && site < snapshot.len() {
+    while !class.waiting(young).is_empty() {
+        let Some(next) = rooms.next(snapshot, site, &own.requests) else { break };
+        site = next;
         let plain = snapshot.is_plain(class.shape);
         let number = if plain {
             let left = i64::try_from(class.waiting(young).len()).unwrap_or(i64::MAX);
@@ -130,6 +136,7 @@ fn place(
         };
         if number > 0 {
             snapshot.put(class.shape, site, number, false);
+            rooms.touch(snapshot, site);
             if let Some(node) = stage.nodes.get_mut(site) {
                 node.visitors.push((class.shape, number));
             }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::classes::Class;
 use super::{place_order, sizes};
+use crate::snapshot::Rooms;
 use crate::stage::Stage;
 use crate::world::Key;
 
@@ -25,6 +26,7 @@ pub(crate) struct Packed {
     pub(crate) since: Option<Timestamp>,
     /// Whether some class is not plain.
     pub(crate) entangled: bool,
+    rooms: Rooms,
 }
 
 /// A new node.
@@ -52,6 +54,12 @@ pub(crate) struct Score<'a> {
 }
 
 impl Score<'_> {
+    /// What it costs by what it helps.
+    #[expect(clippy::cast_precision_loss, reason = "only compared with a bound with a margin")]
+    pub(crate) fn ratio(&self) -> f64 {
+        self.cost as f64 / (self.helped as f64).max(1.0)
+    }
+
     /// Price by what is helped, then waste, then what the group prefers, then what pods would
     /// rather have, then the name.
     pub(crate) fn better_than(&self, other: &Self) -> bool {
@@ -133,12 +141,14 @@ fn pack_class(
     packed: &mut Packed,
 ) -> i64 {
     let shape = class.shape;
+    let own = stage.snapshot.shape(shape).clone();
     let plain = stage.snapshot.is_plain(shape);
     let harder = stage.snapshot.only_gets_harder(shape);
     let mut left = wanted;
     let mut at = 0;
     while left > 0 {
-        if at < packed.nodes.len() {
+        if let Some(next) = packed.rooms.next(&stage.snapshot, at, &own.requests) {
+            at = next;
             let node = &mut packed.nodes[at];
             let fits = match plain {
                 true => stage.snapshot.room(shape, node.site, left, 0),
@@ -146,6 +156,7 @@ fn pack_class(
             };
             if fits > 0 {
                 stage.snapshot.put(shape, node.site, fits, false);
+                packed.rooms.touch(&stage.snapshot, at);
                 match node.pods.last_mut() {
                     Some((last, pods)) if *last == number => *pods += fits,
                     _ => node.pods.push((number, fits)),
@@ -156,16 +167,15 @@ fn pack_class(
             } else {
                 at += 1;
             }
-        } else if packed.nodes.len() < most as usize {
-            match open(stage, shape) {
-                Some((site, place)) => {
-                    packed.nodes.push(PackedNode { site, place, pods: Vec::new() });
-                }
-                None => break,
-            }
-        } else {
+            continue;
+        }
+        at = packed.nodes.len();
+        if packed.nodes.len() >= most as usize {
             break;
         }
+        let Some((site, place)) = open(stage, shape) else { break };
+        packed.nodes.push(PackedNode { site, place, pods: Vec::new() });
+        packed.rooms.push(&stage.snapshot, site);
     }
     wanted - left
 }

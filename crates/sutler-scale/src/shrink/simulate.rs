@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::plan::{Move, Reason};
-use crate::snapshot::No;
+use crate::snapshot::{No, Rooms};
 use crate::stage::Stage;
 
 /// Puts the pods of a node elsewhere, onto the first of `targets` that takes each with so many
@@ -28,7 +28,8 @@ pub(crate) fn move_pods(
     for (shape, number) in &visitors {
         stage.snapshot.put(*shape, site, -number, false);
     }
-    let mut search = Search { targets, spare, from: HashMap::new() };
+    let rooms = Rooms::new(&stage.snapshot, targets.iter().copied());
+    let mut search = Search { targets, rooms, spare, from: HashMap::new() };
     let mut moves = Vec::new();
     for entry in pods {
         match search.place(stage, entry.shape) {
@@ -57,6 +58,7 @@ pub(crate) fn move_pods(
 
 struct Search<'t> {
     targets: &'t [usize],
+    rooms: Rooms,
     spare: i64,
     /// By shape: all targets before this one refused it, and refuse it still.
     from: HashMap<usize, usize>,
@@ -71,13 +73,17 @@ impl Search<'_> {
         stage.snapshot.prepare(shape);
         let steady = stage.snapshot.only_gets_harder(shape);
         let from = if steady { self.from.get(&shape).copied().unwrap_or(0) } else { 0 };
-        for at in from..self.targets.len() {
-            let site = self.targets[at];
+        let own = stage.snapshot.shape(shape).clone();
+        let mut at = from;
+        while let Some(next) = self.rooms.next(&stage.snapshot, at, &own.requests) {
+            let site = self.rooms.site(next);
             if stage.snapshot.check(shape, site, self.spare).is_ok() {
                 stage.snapshot.put(shape, site, 1, false);
-                self.from.insert(shape, at);
+                self.rooms.touch(&stage.snapshot, next);
+                self.from.insert(shape, next);
                 return Ok(site);
             }
+            at = next + 1;
         }
         Err(self.because(stage, shape))
     }

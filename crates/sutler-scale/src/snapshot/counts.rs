@@ -1,5 +1,6 @@
 //! Counts of pods by place, kept up to date as pods come and go.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// A number for each place.
@@ -40,71 +41,79 @@ impl Counts {
 pub(crate) struct SpreadCounts {
     /// The label that tells places apart.
     pub(crate) key: usize,
-    /// By node: whether it counts.
-    eligible: Vec<bool>,
-    /// By place: nodes that count, and pods on them.
-    places: Vec<(u32, i64)>,
+    /// By lasting node and by template, whether it counts: 0 is not known, 1 yes, 2 no.
+    pub(crate) nodes: Vec<Cell<u8>>,
+    pub(crate) templates: Vec<Cell<u8>>,
+    places: Vec<Domain>,
     /// How many places have so many pods.
     levels: BTreeMap<i64, usize>,
     domains: usize,
 }
 
+/// A place: nodes that count and come and go, whether one of them lasts, and pods.
+#[derive(Clone, Copy, Debug, Default)]
+struct Domain {
+    nodes: u32,
+    lasting: bool,
+    pods: i64,
+}
+
 impl SpreadCounts {
-    pub(crate) fn new(key: usize) -> Self {
+    pub(crate) fn new(key: usize, templates: usize, lasting: usize) -> Self {
         Self {
             key,
-            eligible: Vec::new(),
+            nodes: vec![Cell::new(0); lasting],
+            templates: vec![Cell::new(0); templates],
             places: Vec::new(),
             levels: BTreeMap::new(),
             domains: 0,
         }
     }
 
-    /// One more node; `value` is its place if it has one.
-    pub(crate) fn push_node(&mut self, value: Option<usize>, eligible: bool) {
-        let value = value.filter(|_| eligible);
-        self.eligible.push(value.is_some());
-        let Some(value) = value else { return };
+    /// Whether a place has a node that lasts.
+    pub(crate) fn is_lasting(&self, value: usize) -> bool {
+        self.places.get(value).is_some_and(|place| place.lasting)
+    }
+
+    /// A node that counts comes to a place, or goes.
+    pub(crate) fn node(&mut self, value: usize, comes: bool, lasting: bool) {
         if self.places.len() <= value {
-            self.places.resize(value + 1, (0, 0));
+            self.places.resize(value + 1, Domain::default());
         }
-        self.places[value].0 += 1;
-        if self.places[value].0 == 1 {
-            self.domains += 1;
-            let pods = self.places[value].1;
-            *self.levels.entry(pods).or_default() += 1;
+        let place = &mut self.places[value];
+        place.lasting |= lasting;
+        let pods = place.pods;
+        match comes {
+            true => {
+                place.nodes += 1;
+                if place.nodes == 1 {
+                    self.domains += 1;
+                    *self.levels.entry(pods).or_default() += 1;
+                }
+            }
+            false => {
+                place.nodes -= 1;
+                if place.nodes == 0 {
+                    self.domains -= 1;
+                    self.leave_level(pods);
+                }
+            }
         }
     }
 
-    /// The last node, which has no pods, is gone.
-    pub(crate) fn pop_node(&mut self, value: Option<usize>) {
-        if self.eligible.pop() != Some(true) {
-            return;
-        }
-        let Some(value) = value else { return };
-        self.places[value].0 -= 1;
-        if self.places[value].0 == 0 {
-            self.domains -= 1;
-            let pods = self.places[value].1;
+    /// More pods in a place, or fewer.
+    pub(crate) fn add(&mut self, value: usize, number: i64) {
+        let pods = self.places[value].pods;
+        self.places[value].pods += number;
+        if self.places[value].nodes > 0 {
             self.leave_level(pods);
+            *self.levels.entry(pods + number).or_default() += 1;
         }
-    }
-
-    /// More pods on a node, or fewer.
-    pub(crate) fn add(&mut self, node: usize, value: Option<usize>, number: i64) {
-        if !self.eligible[node] {
-            return;
-        }
-        let Some(value) = value else { return };
-        let pods = self.places[value].1;
-        self.leave_level(pods);
-        self.places[value].1 += number;
-        *self.levels.entry(pods + number).or_default() += 1;
     }
 
     /// Pods in a place.
     pub(crate) fn at(&self, value: usize) -> i64 {
-        self.places.get(value).filter(|place| place.0 > 0).map_or(0, |place| place.1)
+        self.places.get(value).filter(|place| place.nodes > 0).map_or(0, |place| place.pods)
     }
 
     /// Pods in the emptiest place, where there are so many places.

@@ -163,7 +163,7 @@ fn check(case: &Case, prepare_first: bool) -> Result<(), TestCaseError> {
     let facts: Vec<NewSite> =
         case.nodes.iter().enumerate().map(|(number, node)| new_site(number, *node)).collect();
     for site in &facts {
-        snapshot.push(site.clone());
+        snapshot.push(Arc::new(site.clone()));
     }
     snapshot.keep_all();
     if prepare_first {
@@ -173,7 +173,7 @@ fn check(case: &Case, prepare_first: bool) -> Result<(), TestCaseError> {
         snapshot.put(numbers[*shape], *site, 1, *terminating);
     }
     let mark = snapshot.mark();
-    snapshot.push(new_site(99, (Some(7), false, true)));
+    snapshot.push(Arc::new(new_site(99, (Some(7), false, true))));
     for (shape, site) in &case.tried {
         snapshot.put(numbers[*shape], *site, 2, false);
         snapshot.put(numbers[*shape], case.nodes.len(), 1, false);

@@ -77,6 +77,20 @@ impl VolumeNeed {
         Self::Unbound { allowed: allowed.collect() }
     }
 
+    /// Labels of nodes that it looks at.
+    pub(crate) fn keys(&self) -> Vec<&str> {
+        let terms = match self {
+            Self::Bound { places: _, affinity } => affinity.as_deref().unwrap_or_default(),
+            Self::Unbound { allowed } => allowed,
+            Self::Unmet { .. } => &[],
+        };
+        let keys = terms.iter().flat_map(|term| &term.labels).map(|it| it.key.as_str());
+        match self {
+            Self::Bound { places, .. } if !places.is_empty() => keys.chain(TOPOLOGY).collect(),
+            _ => keys.collect(),
+        }
+    }
+
     /// Whether a node of this name and these labels will do.
     pub fn admits(&self, name: &str, labels: &Labels) -> bool {
         match self {
