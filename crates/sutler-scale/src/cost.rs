@@ -78,6 +78,7 @@ pub(crate) fn propose(
             .copied()
             .filter(|site| {
                 !takes_in.contains(stage.nodes[*site].node.name.as_str())
+                    && !stage.nodes[*site].expected
                     && shrink::notes(stage, *site).is_empty()
                     && budgets.weigh(&stage.nodes[*site].pods).is_ok()
                     && shrink::price(stage, *site).is_some()

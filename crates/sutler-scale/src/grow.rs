@@ -39,14 +39,19 @@ pub(crate) fn plan(stage: &mut Stage<'_>, offers: Option<&Offers>) -> GrowPlan {
     let mut classes = classes::gather(stage);
     let mut grower = Grower { limits: Limits::new(stage), nodes: BTreeMap::new(), held: Vec::new() };
     grower.keep_minimums(stage);
+    let mut placed = Vec::new();
     for (site, pods) in classes::place_on_what_is_there(stage, &mut classes) {
-        grower.promise(site, pods);
+        if let Some(pods) = grower.promise(site, pods) {
+            let name = stage.snapshot.name(site);
+            placed.extend(pods.into_iter().map(|pod| (pod, name.to_owned())));
+        }
     }
+    placed.sort();
     let windows = grower.help_pods(stage, &mut classes);
     grower.add_headroom(stage);
     let unhelped = grower.explain(stage, &classes, &windows);
     let (mut plan, limits) = grower.finish(stage);
-    plan.unhelped = unhelped;
+    (plan.unhelped, plan.placed) = (unhelped, placed);
     dynamic::add(stage, offers, &mut classes, &limits, &mut plan);
     plan
 }
@@ -130,11 +135,15 @@ impl Grower {
         self.nodes.entry(group).or_default().extend(nodes);
     }
 
-    /// Pods were placed on a node; if it is a planned one, it is for them too.
-    fn promise(&mut self, site: usize, pods: Vec<Key>) {
+    /// Pods were placed on a node; if it is a planned one, it is for them too. Else gives them back.
+    fn promise(&mut self, site: usize, pods: Vec<Key>) -> Option<Vec<Key>> {
         let mut planned = self.nodes.values_mut().flatten();
-        if let Some(node) = planned.find(|node| node.site == site) {
-            node.pods.extend(pods);
+        match planned.find(|node| node.site == site) {
+            Some(node) => {
+                node.pods.extend(pods);
+                None
+            }
+            None => Some(pods),
         }
     }
 

@@ -178,6 +178,9 @@ impl<'a> Shrinker<'a> {
         if group.healthy() <= group.min {
             reasons.push(Reason::GroupMinimum { min: group.min });
         }
+        if stage.nodes[site].expected {
+            reasons.push(Reason::ReceivesPods);
+        }
         // A group that is too large gives up nodes that are in use.
         if self.excess[number] > 0 {
             return reasons;

@@ -44,8 +44,8 @@ pub(crate) struct NodeStage<'a> {
     pub(crate) group: Option<usize>,
     /// Its pods that are not on their way out.
     pub(crate) pods: Vec<&'a Entry>,
-    /// Waiting pods that were found room here: their shape, and how many.
-    pub(crate) visitors: Vec<(usize, i64)>,
+    /// Whether waiting pods were found room here.
+    pub(crate) expected: bool,
 }
 
 /// A group and what it has where.
@@ -140,7 +140,7 @@ impl<'a> Stage<'a> {
                     group.note(node.place.as_deref().unwrap_or_default(), node.spot);
                 }
             }
-            self.nodes.push(NodeStage { node, group, pods: Vec::new(), visitors: Vec::new() });
+            self.nodes.push(NodeStage { node, group, pods: Vec::new(), expected: false });
         }
     }
 

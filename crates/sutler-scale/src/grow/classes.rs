@@ -84,14 +84,13 @@ pub(crate) fn gather<'a>(stage: &mut Stage<'a>) -> Vec<Class<'a>> {
 }
 
 /// Puts pods where there is room: those that were promised a node there first, then all in order.
-/// Says which went to nodes that are not there yet.
+/// Says which went where.
 pub(crate) fn place_on_what_is_there(
     stage: &mut Stage<'_>,
     classes: &mut [Class<'_>],
 ) -> Vec<(usize, Vec<Key>)> {
-    keep_promises(stage, classes);
+    let mut promised = keep_promises(stage, classes);
     let mut rooms = Rooms::new(&stage.snapshot, 0..stage.snapshot.len());
-    let mut promised = Vec::new();
     for young in [false, true] {
         loop {
             let before = promised.len();
@@ -119,7 +118,6 @@ fn place(
     young: bool,
     promised: &mut Vec<(usize, Vec<Key>)>,
 ) -> bool {
-    let there = stage.nodes.len();
     let snapshot = &mut stage.snapshot;
     let before = class.waiting(young).len();
     let own = snapshot.shape(class.shape).clone();
@@ -138,13 +136,11 @@ fn place(
             snapshot.put(class.shape, site, number, false);
             rooms.touch(snapshot, site);
             if let Some(node) = stage.nodes.get_mut(site) {
-                node.visitors.push((class.shape, number));
+                node.expected = true;
             }
             let number = usize::try_from(number).unwrap_or(0);
-            if site >= there {
-                let pods = class.waiting(young)[..number].iter().map(|(_, key)| (*key).clone());
-                promised.push((site, pods.collect()));
-            }
+            let pods = class.waiting(young)[..number].iter().map(|(_, key)| (*key).clone());
+            promised.push((site, pods.collect()));
             match young {
                 true => class.young_done += number,
                 false => class.done += number,
@@ -161,9 +157,13 @@ fn place(
 }
 
 /// Pods for which a node was asked for go there, if they still fit.
-fn keep_promises(stage: &mut Stage<'_>, classes: &mut [Class<'_>]) {
+fn keep_promises(
+    stage: &mut Stage<'_>,
+    classes: &mut [Class<'_>],
+) -> Vec<(usize, Vec<Key>)> {
+    let mut promised = Vec::new();
     if stage.upcoming.iter().all(|(_, _, pods)| pods.is_empty()) {
-        return;
+        return promised;
     }
     let mut class_of: HashMap<&Key, usize> = HashMap::new();
     for (number, class) in classes.iter().enumerate() {
@@ -177,6 +177,7 @@ fn keep_promises(stage: &mut Stage<'_>, classes: &mut [Class<'_>]) {
             if !kept.contains(key) && stage.snapshot.check(shape, *site, 0).is_ok() {
                 stage.snapshot.put(shape, *site, 1, false);
                 kept.insert(key);
+                promised.push((*site, vec![key.clone()]));
             }
         }
     }
@@ -184,4 +185,5 @@ fn keep_promises(stage: &mut Stage<'_>, classes: &mut [Class<'_>]) {
         class.pods.sort_by_key(|(_, key)| !kept.contains(*key));
         class.done = class.pods.partition_point(|(_, key)| kept.contains(*key));
     }
+    promised
 }

@@ -14,6 +14,9 @@ pub struct GrowPlan {
     pub growths: Vec<Growth>,
     /// Groups to be made.
     pub new_groups: Vec<NewGroup>,
+    /// Waiting pods that fit on nodes that are there or on their way and need nothing, with a node
+    /// that has room; one on its way has a name in angle brackets.
+    pub placed: Vec<(Key, String)>,
     /// Pods that nothing is done for now, by their first pod.
     pub unhelped: Vec<Unhelped>,
     /// What groups should have grown by besides and did not, by key.

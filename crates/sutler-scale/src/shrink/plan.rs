@@ -178,8 +178,8 @@ pub enum Reason {
     },
     /// A pod fits nowhere else.
     NoPlace {
-        /// The pod; a waiting one when absent.
-        pod: Option<Key>,
+        /// The pod.
+        pod: Key,
         /// How many nodes were tried.
         tried: usize,
         /// What speaks against most of them.
@@ -192,7 +192,7 @@ pub enum Reason {
         /// How busy they may be.
         limit: u32,
     },
-    /// Pods of another node that goes find room here.
+    /// Waiting pods, or pods of another node that goes, find room here.
     ReceivesPods,
     /// As many nodes are on their way out as may at the same time.
     TooManyLeaving {
@@ -262,16 +262,13 @@ impl fmt::Display for Reason {
                 write!(f, "pod {pod} is covered by {} disruption budgets", budgets.len())
             }
             Self::NoPlace { pod, tried, because } => {
-                match pod {
-                    Some(pod) => write!(f, "pod {pod} fits on none of {tried} other nodes")?,
-                    None => write!(f, "a waiting pod fits on none of {tried} other nodes")?,
-                }
+                write!(f, "pod {pod} fits on none of {tried} other nodes")?;
                 because.as_ref().map_or(Ok(()), |refusal| write!(f, ": mostly, {refusal}"))
             }
             Self::TooBusyAfter { share, limit } => {
                 write!(f, "the group would be {share} % busy, and {limit} % is the limit")
             }
-            Self::ReceivesPods => write!(f, "pods of another node that goes find room here"),
+            Self::ReceivesPods => write!(f, "pods from elsewhere find room here"),
             Self::TooManyLeaving { max } => write!(
                 f,
                 "{max} nodes are on their way out, and no more may: raise maxConcurrentScaleDowns"

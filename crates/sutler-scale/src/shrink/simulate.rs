@@ -24,10 +24,6 @@ pub(crate) fn move_pods(
     for entry in &pods {
         stage.snapshot.put(entry.shape, site, -1, false);
     }
-    let visitors = stage.nodes[site].visitors.clone();
-    for (shape, number) in &visitors {
-        stage.snapshot.put(*shape, site, -number, false);
-    }
     let rooms = Rooms::new(&stage.snapshot, targets.iter().copied());
     let mut search = Search { targets, rooms, spare, from: HashMap::new() };
     let mut moves = Vec::new();
@@ -38,18 +34,9 @@ pub(crate) fn move_pods(
                 moves.push((Move { pod: entry.pod.key.clone(), to: name }, to));
             }
             Err(because) => {
-                let pod = Some(entry.pod.key.clone());
+                let pod = entry.pod.key.clone();
                 return Err(Reason::NoPlace { pod, tried: targets.len(), because });
             }
-        }
-    }
-    for (shape, number) in visitors {
-        for _ in 0..number {
-            search.place(stage, shape).map_err(|because| Reason::NoPlace {
-                pod: None,
-                tried: targets.len(),
-                because,
-            })?;
         }
     }
     moves.sort();
