@@ -170,15 +170,22 @@ fn keep_promises(
         class_of.extend(class.pods.iter().map(|(_, key)| (*key, number)));
     }
     let mut kept: HashSet<&Key> = HashSet::new();
-    for (site, _, pods) in &stage.upcoming {
-        for key in pods {
-            let Some(class) = class_of.get(key) else { continue };
-            let shape = classes[*class].shape;
-            if !kept.contains(key) && stage.snapshot.check(shape, *site, 0).is_ok() {
-                stage.snapshot.put(shape, *site, 1, false);
-                kept.insert(key);
-                promised.push((*site, vec![key.clone()]));
+    // What must be spread or near others fits only once those are there: until no more do.
+    loop {
+        let before = kept.len();
+        for (site, _, pods) in &stage.upcoming {
+            for key in pods {
+                let Some(class) = class_of.get(key) else { continue };
+                let shape = classes[*class].shape;
+                if !kept.contains(key) && stage.snapshot.check(shape, *site, 0).is_ok() {
+                    stage.snapshot.put(shape, *site, 1, false);
+                    kept.insert(key);
+                    promised.push((*site, vec![key.clone()]));
+                }
             }
+        }
+        if kept.len() == before {
+            break;
         }
     }
     for class in classes {
