@@ -74,7 +74,10 @@ fn main() {
     let limit = Duration::from_millis(100);
     let large = figures["large"];
     let verdict = if large < limit { "within" } else { "ABOVE" };
-    println!("large: {verdict} the limit of {limit:?} ({:.0} % of it)", 100.0 * large.as_secs_f64() / limit.as_secs_f64());
+    println!(
+        "large: {verdict} the limit of {limit:?} ({:.0} % of it)",
+        100.0 * large.as_secs_f64() / limit.as_secs_f64()
+    );
     if large >= limit {
         std::process::exit(1);
     }
@@ -108,7 +111,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % sides
     }
 }
@@ -120,12 +124,8 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 fn world(scale: Scale, now: Timestamp) -> World {
     let mut dice = Dice(7);
     let mut world = World::default();
-    world.settings = Settings {
-        max_workers: None,
-        max_growing: 20,
-        max_shrinking: 20,
-        ..Settings::default()
-    };
+    world.settings =
+        Settings { max_workers: None, max_growing: 20, max_shrinking: 20, ..Settings::default() };
     let groups: Vec<Group> = (0..scale.groups).map(group).collect();
     let ago = |seconds: i64| now.checked_sub(SignedDuration::from_secs(seconds)).expect("a time");
     let mut free = Vec::new();
@@ -180,11 +180,8 @@ fn world(scale: Scale, now: Timestamp) -> World {
     let waiting_from = scale.pods - scale.waiting;
     for number in 0..scale.pods {
         let shape = &workloads[number % workloads.len()];
-        let place = if number < waiting_from {
-            find(&mut dice, &mut free, shape, &world)
-        } else {
-            None
-        };
+        let place =
+            if number < waiting_from { find(&mut dice, &mut free, shape, &world) } else { None };
         let place = place.unwrap_or(PodPlace::Unschedulable { since: ago(300) });
         world.set_pod(Pod {
             key: Key::new(&shape.namespace, &format!("pod-{number:05}")),

@@ -189,7 +189,8 @@ fn impact(demand: &Resources, size: &Size, limit: i64) -> u32 {
     let over = |wanted: i64, has: i64| {
         let good = i128::from(has) * i128::from(limit) / 100;
         let over = (i128::from(wanted) - good).max(0) * 100;
-        let share = if wanted > 0 { (over + i128::from(wanted) - 1) / i128::from(wanted) } else { 0 };
+        let share =
+            if wanted > 0 { (over + i128::from(wanted) - 1) / i128::from(wanted) } else { 0 };
         u32::try_from(share).unwrap_or(u32::MAX)
     };
     over(demand.cpu, size.allocatable.cpu).max(over(demand.memory, size.allocatable.memory))
@@ -205,9 +206,8 @@ fn takes_all(
 ) -> bool {
     let mark = stage.mark();
     let new = stage.open(group, size, place);
-    let fits = sites.iter().all(|site| {
-        shrink::simulate::move_pods(stage, *site, &[new], 0).is_ok()
-    });
+    let fits =
+        sites.iter().all(|site| shrink::simulate::move_pods(stage, *site, &[new], 0).is_ok());
     stage.rollback(mark);
     fits
 }

@@ -9,8 +9,8 @@ mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use fixed::{selected, untolerated};
 pub use fixed::{NodeFacts, fixed};
+pub(crate) use fixed::{selected, untolerated};
 pub use refusal::Refusal;
 
 use crate::world::{Labels, Resources, Shape, Spread, Term};

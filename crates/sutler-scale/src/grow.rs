@@ -24,8 +24,8 @@ pub use spot::{most_new as most_new_with_spot, split as spot_split};
 
 use classes::Class;
 use estimate::Choice;
-pub(crate) use limits::later;
 use limits::Limits;
+pub(crate) use limits::later;
 use options::{Candidate, Looks};
 pub(crate) use regions::{min_each, place_order};
 pub(crate) use sizes::usual_size;
@@ -37,7 +37,8 @@ use crate::world::{Judgement, Key, Upcoming};
 /// Decides on growth, and leaves the pods that it found room for on the stage.
 pub(crate) fn plan(stage: &mut Stage<'_>, offers: Option<&Offers>) -> GrowPlan {
     let mut classes = classes::gather(stage);
-    let mut grower = Grower { limits: Limits::new(stage), nodes: BTreeMap::new(), held: Vec::new() };
+    let mut grower =
+        Grower { limits: Limits::new(stage), nodes: BTreeMap::new(), held: Vec::new() };
     grower.keep_minimums(stage);
     let mut placed = Vec::new();
     for (site, pods) in classes::place_on_what_is_there(stage, &mut classes) {
@@ -96,7 +97,11 @@ impl Grower {
                     break;
                 }
                 if let Err(why) = self.add_one(stage, group, cause) {
-                    self.held.push(Held { group: stage.groups[group].group.key.clone(), cause, why });
+                    self.held.push(Held {
+                        group: stage.groups[group].group.key.clone(),
+                        cause,
+                        why,
+                    });
                     break;
                 }
             }

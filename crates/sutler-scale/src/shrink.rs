@@ -221,7 +221,9 @@ impl<'a> Shrinker<'a> {
             let load = node.node.load.latest(stage.now);
             let it = &stage.groups[group];
             let order = leave_order(it.group, &it.by_place);
-            let place = order.iter().position(|at| Some(&it.group.places[*at].id) == node.node.place.as_ref());
+            let place = order
+                .iter()
+                .position(|at| Some(&it.group.places[*at].id) == node.node.place.as_ref());
             (
                 self.excess[group] == 0,
                 moving.count() > 0,

@@ -632,9 +632,10 @@ impl<'a> Snapshot<'a> {
         for (rule, (spread, itself)) in prepared.spread.iter().enumerate() {
             let spread = &self.spreads[*spread];
             let constraint = &known.shape.spread[rule];
-            let skew = self.topology.value(spread.key, site).map(|value| {
-                spread.at(value) + itself - spread.least(constraint.min_domains)
-            });
+            let skew = self
+                .topology
+                .value(spread.key, site)
+                .map(|value| spread.at(value) + itself - spread.least(constraint.min_domains));
             if skew.is_none_or(|skew| skew > i64::from(constraint.max_skew)) {
                 return Err(No::Spread(rule));
             }
@@ -692,9 +693,13 @@ impl<'a> Snapshot<'a> {
             No::Ephemeral => {
                 lack("ephemeral-storage", own.requests.ephemeral, self.ephemeral[site])
             }
-            No::Other => Refusal::Lacks(self.free(site).lacking(&own.requests).unwrap_or_else(
-                || Lack { name: "other".to_owned(), wanted: 0, free: 0 },
-            )),
+            No::Other => {
+                Refusal::Lacks(self.free(site).lacking(&own.requests).unwrap_or_else(|| Lack {
+                    name: "other".to_owned(),
+                    wanted: 0,
+                    free: 0,
+                }))
+            }
             No::Port(at) => Refusal::Port(own.ports[at].clone()),
             No::Spread(rule) => {
                 let constraint = &own.spread[rule];

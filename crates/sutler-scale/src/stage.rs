@@ -115,8 +115,7 @@ impl<'a> Stage<'a> {
             let group = node.group.as_ref().and_then(|key| group_numbers.get(key).copied());
             let timeout = SignedDuration::from_secs(self.world.settings.node_ready_timeout);
             let deadline = node.created.checked_add(timeout).unwrap_or(Timestamp::MAX);
-            let starting =
-                !node.ready && !node.deleting && group.is_some() && deadline > self.now;
+            let starting = !node.ready && !node.deleting && group.is_some() && deadline > self.now;
             let taints = match starting {
                 true => node.taints.iter().filter(|taint| !taint.is_startup()).cloned().collect(),
                 false => node.taints.clone(),
@@ -187,8 +186,8 @@ impl<'a> Stage<'a> {
             }
             let best = (0..votes.len()).max_by_key(|at| (votes[*at], std::cmp::Reverse(*at)));
             let preferred = group.preferred_size.as_ref();
-            let preferred = preferred
-                .and_then(|id| group.sizes.iter().position(|size| size.id == *id));
+            let preferred =
+                preferred.and_then(|id| group.sizes.iter().position(|size| size.id == *id));
             self.groups[number].only_size = match best {
                 Some(best) if votes[best] > 0 => Some(best),
                 _ => preferred.or(if group.sizes.len() == 1 { Some(0) } else { None }),

@@ -122,7 +122,10 @@ impl fmt::Display for Refusal {
                 write!(f, "a pod is near by {key} that must not be near this one")
             }
             Self::Unmodelled(Unmodelled::ResourceClaims) => {
-                write!(f, "the pod asks for devices by resource claims, which are not reckoned with")
+                write!(
+                    f,
+                    "the pod asks for devices by resource claims, which are not reckoned with"
+                )
             }
             Self::Unmodelled(Unmodelled::SchedulingGroup) => {
                 write!(f, "the pod is scheduled together with others, which is not reckoned with")

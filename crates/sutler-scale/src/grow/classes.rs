@@ -157,10 +157,7 @@ fn place(
 }
 
 /// Pods for which a node was asked for go there, if they still fit.
-fn keep_promises(
-    stage: &mut Stage<'_>,
-    classes: &mut [Class<'_>],
-) -> Vec<(usize, Vec<Key>)> {
+fn keep_promises(stage: &mut Stage<'_>, classes: &mut [Class<'_>]) -> Vec<(usize, Vec<Key>)> {
     let mut promised = Vec::new();
     if stage.upcoming.iter().all(|(_, _, pods)| pods.is_empty()) {
         return promised;

@@ -112,9 +112,9 @@ pub(crate) fn add(
             continue;
         }
         let first = unhelped.pods.first();
-        let class = classes.iter().position(|class| {
-            class.pods.get(class.done).map(|(_, key)| *key) == first
-        });
+        let class = classes
+            .iter()
+            .position(|class| class.pods.get(class.done).map(|(_, key)| *key) == first);
         if let Some(class) = class {
             let demand = demand(stage.snapshot.shape(classes[class].shape));
             demands.entry(demand).or_default().push(class);

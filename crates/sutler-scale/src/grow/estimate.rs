@@ -163,7 +163,13 @@ fn pack_class(
                 }
                 left -= fits;
                 // Another node may have become better by it.
-                at = if plain { at + 1 } else if harder { at } else { 0 };
+                at = if plain {
+                    at + 1
+                } else if harder {
+                    at
+                } else {
+                    0
+                };
             } else {
                 at += 1;
             }

@@ -21,9 +21,8 @@ impl Limits {
     pub(crate) fn new(stage: &Stage<'_>) -> Self {
         let machines: u64 = stage.groups.iter().map(|it| u64::from(it.group.machines())).sum();
         let machines = u32::try_from(machines).unwrap_or(u32::MAX);
-        let left = stage.world.settings.max_workers.map_or(u32::MAX, |max| {
-            max.saturating_sub(machines)
-        });
+        let left =
+            stage.world.settings.max_workers.map_or(u32::MAX, |max| max.saturating_sub(machines));
         let grows = |at: &usize| {
             let group = stage.groups[*at].group;
             !group.facts.upcoming.is_empty() || group.desired > group.healthy()
@@ -79,12 +78,7 @@ impl Limits {
     }
 
     /// How many nodes of a size a group may get, which is at least one.
-    pub(crate) fn most(
-        &self,
-        stage: &Stage<'_>,
-        group: usize,
-        size: usize,
-    ) -> Result<u32, WhyNot> {
+    pub(crate) fn most(&self, stage: &Stage<'_>, group: usize, size: usize) -> Result<u32, WhyNot> {
         let it = &stage.groups[group];
         let room = it.group.max.saturating_sub(it.size());
         if room == 0 {

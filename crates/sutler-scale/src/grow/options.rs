@@ -69,7 +69,9 @@ impl<'a> Candidate<'a> {
         self.fresh
             && match &self.score {
                 // More nodes than it took change nothing, but for those that it could not have.
-                Some(score) => score.nodes <= most && (score.nodes < self.most || most <= self.most),
+                Some(score) => {
+                    score.nodes <= most && (score.nodes < self.most || most <= self.most)
+                }
                 None => true,
             }
     }
@@ -99,7 +101,10 @@ pub(crate) fn gather<'a>(stage: &Stage<'a>, classes: &[Class<'_>]) -> Vec<Candid
                     allocatable: offered.allocatable.clone(),
                     pods: offered.pods,
                     taints: it.taints.clone(),
-                    labels: labels.into_iter().filter(|(key, _)| keys.contains(key.as_str())).collect(),
+                    labels: labels
+                        .into_iter()
+                        .filter(|(key, _)| keys.contains(key.as_str()))
+                        .collect(),
                     window: it.up.window,
                 })
             });

@@ -213,7 +213,10 @@ impl fmt::Display for WhyNot {
                 write!(f, "the group is at its maximum of {max}: raise maxNodes")
             }
             Self::ClusterFull { max } => {
-                write!(f, "all groups together are at their maximum of {max}: raise maxClusterWorkers")
+                write!(
+                    f,
+                    "all groups together are at their maximum of {max}: raise maxClusterWorkers"
+                )
             }
             Self::TooManyGrowing { max } => write!(
                 f,

@@ -14,8 +14,12 @@ pub(crate) fn move_pods(
     targets: &[usize],
     spare: i64,
 ) -> Result<Vec<(Move, usize)>, Reason> {
-    let mut pods: Vec<_> =
-        stage.nodes[site].pods.iter().copied().filter(|entry| !entry.pod.owner.goes_with_node()).collect();
+    let mut pods: Vec<_> = stage.nodes[site]
+        .pods
+        .iter()
+        .copied()
+        .filter(|entry| !entry.pod.owner.goes_with_node())
+        .collect();
     pods.sort_by(|a, b| {
         let rank = |shape: &crate::world::Shape| (shape.priority, shape.requests.weight());
         rank(&b.pod.shape).cmp(&rank(&a.pod.shape)).then_with(|| a.pod.key.cmp(&b.pod.key))
@@ -85,7 +89,8 @@ impl Search<'_> {
                 kinds.entry(no.kind()).or_insert((0, *site, no)).0 += 1;
             }
         }
-        let most = kinds.values().max_by_key(|(number, site, _)| (*number, std::cmp::Reverse(*site)));
+        let most =
+            kinds.values().max_by_key(|(number, site, _)| (*number, std::cmp::Reverse(*site)));
         most.map(|(_, site, no)| stage.snapshot.explain(shape, *site, *no, self.spare))
     }
 }

@@ -82,23 +82,28 @@ fn shape() -> impl Strategy<Value = Shape> {
     );
     let namespace = prop::sample::select(vec![text("n1"), text("n2")]);
     (namespace, labels(), 0..4i64, zone, port, any::<bool>(), rules).prop_map(
-        |(namespace, labels, cpu, zone, port, tolerates, (affinity, anti_affinity, spread))| Shape {
-            namespace,
-            labels,
-            requests: Resources::new(cpu, cpu * 2),
-            node_affinity: zone.map(|zone| {
-                vec![NodeTerm { labels: vec![Requirement::equals("zone", &zone)], name: vec![] }]
-            }),
-            tolerations: tolerates.then(Toleration::everything).into_iter().collect(),
-            affinity,
-            anti_affinity,
-            spread,
-            ports: port
-                .map(|port| HostPort { protocol: text("TCP"), ip: text("0.0.0.0"), port })
-                .into_iter()
-                .collect(),
-            unmodelled: BTreeSet::new(),
-            ..Shape::default()
+        |(namespace, labels, cpu, zone, port, tolerates, (affinity, anti_affinity, spread))| {
+            Shape {
+                namespace,
+                labels,
+                requests: Resources::new(cpu, cpu * 2),
+                node_affinity: zone.map(|zone| {
+                    vec![NodeTerm {
+                        labels: vec![Requirement::equals("zone", &zone)],
+                        name: vec![],
+                    }]
+                }),
+                tolerations: tolerates.then(Toleration::everything).into_iter().collect(),
+                affinity,
+                anti_affinity,
+                spread,
+                ports: port
+                    .map(|port| HostPort { protocol: text("TCP"), ip: text("0.0.0.0"), port })
+                    .into_iter()
+                    .collect(),
+                unmodelled: BTreeSet::new(),
+                ..Shape::default()
+            }
         },
     )
 }
@@ -115,7 +120,8 @@ struct Case {
 
 fn case() -> impl Strategy<Value = Case> {
     let shapes = prop::collection::vec(shape(), 1..5);
-    let nodes = prop::collection::vec((prop::option::of(0..3u8), any::<bool>(), any::<bool>()), 1..5);
+    let nodes =
+        prop::collection::vec((prop::option::of(0..3u8), any::<bool>(), any::<bool>()), 1..5);
     let pods = prop::collection::vec((0..5usize, 0..5usize, any::<bool>()), 0..10);
     let tried = prop::collection::vec((0..5usize, 0..5usize), 0..4);
     (shapes, nodes, pods, tried).prop_map(|(shapes, nodes, pods, tried)| Case {
@@ -206,7 +212,9 @@ fn check(case: &Case, prepare_first: bool) -> Result<(), TestCaseError> {
             prop_assert_eq!(plain.is_ok(), quick.is_ok(), "{:?} {:?} {:?}", plain, quick, shape);
             if let Err(no) = quick {
                 // Every refusal has words, and those of what is counted agree with the plain ones.
-                prop_assert!(!snapshot.explain(numbers[number], site, no, 0).to_string().is_empty());
+                prop_assert!(
+                    !snapshot.explain(numbers[number], site, no, 0).to_string().is_empty()
+                );
             }
         }
     }

@@ -18,11 +18,7 @@ pub(crate) struct Topology {
 
 impl Topology {
     /// The number of a label, with the nodes that there are.
-    pub(crate) fn key<'a>(
-        &mut self,
-        key: &str,
-        nodes: impl Iterator<Item = &'a Labels>,
-    ) -> usize {
+    pub(crate) fn key<'a>(&mut self, key: &str, nodes: impl Iterator<Item = &'a Labels>) -> usize {
         if let Some(number) = self.keys.get(key) {
             return *number;
         }

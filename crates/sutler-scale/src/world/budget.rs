@@ -30,7 +30,8 @@ impl Budget {
         let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
         let spec = budget.spec.clone().unwrap_or_default();
         let status = budget.status.clone().unwrap_or_default();
-        let stale = status.observed_generation.unwrap_or(0) < budget.metadata.generation.unwrap_or(0);
+        let stale =
+            status.observed_generation.unwrap_or(0) < budget.metadata.generation.unwrap_or(0);
         let unhealthy_always = match spec.unhealthy_pod_eviction_policy.as_deref() {
             None | Some("" | "IfHealthyBudget") => false,
             Some("AlwaysAllow") => true,

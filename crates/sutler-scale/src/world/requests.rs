@@ -11,7 +11,8 @@ pub(crate) fn effective(pod: &core::Pod) -> Result<Resources, MalformedError> {
     let status = pod.status.as_ref();
     let infeasible = status.and_then(|status| status.conditions.as_ref()).is_some_and(|all| {
         all.iter().any(|condition| {
-            condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
+            condition.type_ == "PodResizePending"
+                && condition.reason.as_deref() == Some("Infeasible")
         })
     });
     let statuses = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or(&[]);

@@ -51,8 +51,12 @@ impl Requirement {
             Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
             Test::Exists => value.is_some(),
             Test::DoesNotExist => value.is_none(),
-            Test::Gt(bound) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *bound),
-            Test::Lt(bound) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *bound),
+            Test::Gt(bound) => {
+                value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *bound)
+            }
+            Test::Lt(bound) => {
+                value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *bound)
+            }
             Test::Never => false,
         }
     }

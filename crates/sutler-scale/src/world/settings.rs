@@ -56,7 +56,8 @@ impl Settings {
                 _ => Err(MalformedError::new(field, format!("{value} is below {least}"))),
             }
         };
-        let seconds = |name: &str, value: i32, least: i32| number(name, value, least).map(i64::from);
+        let seconds =
+            |name: &str, value: i32, least: i32| number(name, value, least).map(i64::from);
         let max = number("maxClusterWorkers", settings.max_cluster_workers, 0)?;
         Ok(Self {
             max_workers: (max > 0).then_some(max),

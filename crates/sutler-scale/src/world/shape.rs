@@ -134,10 +134,12 @@ impl Shape {
             read.collect::<Result<Vec<_>, _>>()
         };
         let near = affinity.pod_affinity.as_ref();
-        let near = near.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+        let near =
+            near.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
         let near = read("podAffinity", near)?;
         let away = affinity.pod_anti_affinity.as_ref();
-        let away = away.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+        let away =
+            away.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
         self.anti_affinity = read("podAntiAffinity", away)?;
         self.affinity = near;
         Ok(())

@@ -53,7 +53,12 @@ impl Term {
         if namespaces.is_empty() && namespace_selector.is_none() {
             namespaces.insert(namespace.to_owned());
         }
-        Ok(Self { topology_key: term.topology_key.clone(), selector, namespaces, namespace_selector })
+        Ok(Self {
+            topology_key: term.topology_key.clone(),
+            selector,
+            namespaces,
+            namespace_selector,
+        })
     }
 
     /// Whether a pod of this namespace with these labels is meant. A namespace that nobody told

@@ -75,12 +75,8 @@ pub(crate) fn group(name: &str) -> Group {
 /// A world without limits but those of groups.
 pub(crate) fn world(groups: impl IntoIterator<Item = Group>) -> World {
     let mut world = World::default();
-    world.settings = Settings {
-        max_workers: None,
-        max_growing: 100,
-        max_shrinking: 100,
-        ..Settings::default()
-    };
+    world.settings =
+        Settings { max_workers: None, max_growing: 100, max_shrinking: 100, ..Settings::default() };
     for group in groups {
         world.groups.insert(group.key.clone(), group);
     }

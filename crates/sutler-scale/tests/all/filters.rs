@@ -101,7 +101,10 @@ fn selectors_and_node_affinity_must_both_hold() {
     assert!(matches!(ask(&wants, &[host("n", "b")]), Err(Refusal::NodeSelector { .. })));
     let by_name = NodeTerm {
         labels: Vec::new(),
-        name: vec![Requirement { key: "metadata.name".into(), test: Test::In(["m".into()].into()) }],
+        name: vec![Requirement {
+            key: "metadata.name".into(),
+            test: Test::In(["m".into()].into()),
+        }],
     };
     let by_zone = NodeTerm { labels: vec![Requirement::equals("zone", "b")], name: Vec::new() };
     wants.node_affinity = Some(vec![by_name, by_zone]);

@@ -2,8 +2,8 @@
 
 use sutler_scale::grow::{Cause, GroupDefaults, GrowPlan, Offers, WhyNot, spot_split};
 use sutler_scale::world::{
-    Effect, Key, Load, PodPlace, Price, RegionStrategy, Regions, Resources, SpotPolicy,
-    Taint, Toleration, Upcoming, Window, World,
+    Effect, Key, Load, PodPlace, Price, RegionStrategy, Regions, Resources, SpotPolicy, Taint,
+    Toleration, Upcoming, Window, World,
 };
 use sutler_scale::{decide, filters::Refusal};
 
@@ -42,7 +42,11 @@ fn what_fits_needs_nothing() {
     assert_eq!(sizes(&grow(&world)), [("one", 1)]);
     // One that was asked for is as good as one that is there.
     let one = world.groups.get_mut(&Key::new("default", "one")).unwrap();
-    one.facts.upcoming.push(Upcoming { size: "medium".into(), place: "a".into(), ..Upcoming::default() });
+    one.facts.upcoming.push(Upcoming {
+        size: "medium".into(),
+        place: "a".into(),
+        ..Upcoming::default()
+    });
     (one.current, one.desired) = (2, 2);
     assert!(grow(&world).is_empty());
 }
@@ -223,7 +227,8 @@ fn places_in_turn() {
     assert_eq!(plan.growths[0].nodes.len(), 2);
     assert!(plan.growths[0].nodes.iter().all(|node| node.cause == Cause::PlaceMinimum));
     group.places[1].exhausted_until = Some(later(60));
-    group.regions = Some(Regions { strategy: RegionStrategy::PrimaryBackup("b".into()), min_each: 0 });
+    group.regions =
+        Some(Regions { strategy: RegionStrategy::PrimaryBackup("b".into()), min_each: 0 });
     let mut world = world([group]);
     add_waiting(&mut world, "p", 1, &shape(1000));
     assert_eq!(grow(&world).growths[0].nodes[0].node.place, "a");
@@ -308,7 +313,11 @@ fn one_new_group_for_all_who_ask_for_the_same() {
     let mut world = world([group("one")]);
     let mut picky = shape(1000);
     picky.node_selector = labels(&[("pool", "gold"), ("kubernetes.io/os", "linux")]);
-    picky.tolerations.push(Toleration { key: "pool".into(), value: Some("gold".into()), effect: None });
+    picky.tolerations.push(Toleration {
+        key: "pool".into(),
+        value: Some("gold".into()),
+        effect: None,
+    });
     picky.tolerations.push(Toleration { key: "else".into(), value: None, effect: None });
     add_waiting(&mut world, "p", 3, &picky);
     picky.requests = Resources::new(2000, 0);

@@ -36,9 +36,11 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let groups = prop::collection::vec((1..8u32, 0..3u32, 1..3usize, 1..3usize, any::<bool>()), 1..4);
+    let groups =
+        prop::collection::vec((1..8u32, 0..3u32, 1..3usize, 1..3usize, any::<bool>()), 1..4);
     let nodes = prop::collection::vec((0..4usize, prop::sample::select(vec![10, 20, 70])), 0..7);
-    let shapes = prop::collection::vec((prop::sample::select(vec![0, 300, 1000, 2500, 9000]), 0..8u8), 1..5);
+    let shapes =
+        prop::collection::vec((prop::sample::select(vec![0, 300, 1000, 2500, 9000]), 0..8u8), 1..5);
     let running = prop::collection::vec((0..5usize, 0..7usize), 0..12);
     let waiting = prop::collection::vec(0..5usize, 0..14);
     let budgets = prop::collection::vec(0..3i32, 0..3);
@@ -170,12 +172,8 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(world: &'a World) -> Self {
-        let mut replay = Self {
-            world,
-            labels: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            pods: BTreeMap::new(),
-        };
+        let mut replay =
+            Self { world, labels: BTreeMap::new(), nodes: BTreeMap::new(), pods: BTreeMap::new() };
         for node in world.nodes().values() {
             replay.labels.insert(node.name.clone(), (*node.labels).clone());
             let facts = (node.taints.to_vec(), node.allocatable.clone(), node.pods);
@@ -197,7 +195,11 @@ impl<'a> Replay<'a> {
                 facts: NodeFacts { name, labels: &self.labels[name], taints, unschedulable: false },
                 allocatable,
                 most_pods: *most_pods,
-                guests: self.pods.get(name).map_or(&[][..], Vec::as_slice).iter()
+                guests: self
+                    .pods
+                    .get(name)
+                    .map_or(&[][..], Vec::as_slice)
+                    .iter()
                     .map(|shape| Guest { shape, terminating: false })
                     .collect(),
             })
