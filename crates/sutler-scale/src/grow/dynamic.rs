@@ -90,6 +90,10 @@ impl GroupDefaults {
     }
 }
 
+/// What makes one new group better than another, the smaller the better: pods that are not helped,
+/// cost, waste, size and place.
+type Rank<'a> = (u64, u128, u128, &'a str, &'a str);
+
 /// What pods ask of a group: labels that its nodes get, and taints that keep others away.
 type Demand = (Labels, Vec<Taint>);
 
@@ -193,7 +197,7 @@ fn best(
     if let (true, Some(only)) = (places.is_empty(), &offers.defaults.place) {
         places.push(Place { id: only.clone(), ..Place::default() });
     }
-    let mut best: Option<((u64, u128, u128, &str, &str), NewGroup)> = None;
+    let mut best: Option<(Rank<'_>, NewGroup)> = None;
     for size in sizes {
         for place in &places {
             let group = group(offers, demand, size, place);

@@ -55,7 +55,6 @@ pub(crate) struct Score<'a> {
 
 impl Score<'_> {
     /// What it costs by what it helps.
-    #[expect(clippy::cast_precision_loss, reason = "only compared with a bound with a margin")]
     pub(crate) fn ratio(&self) -> f64 {
         self.cost as f64 / (self.helped as f64).max(1.0)
     }

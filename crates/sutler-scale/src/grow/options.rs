@@ -132,7 +132,6 @@ pub(crate) fn gather<'a>(stage: &Stage<'a>, classes: &[Class<'_>]) -> Vec<Candid
 /// A bound on the price by what is helped, whichever pods are packed onto nodes of a size: however
 /// CPU, memory and numbers of pods are weighed against each other, a pod takes at least its share of
 /// a node, and pods together take no less than the best of them does by its weight.
-#[expect(clippy::cast_precision_loss, reason = "a bound with a margin")]
 fn least(stage: &Stage<'_>, classes: &[Class<'_>], price: u64, size: &Size) -> f64 {
     const WEIGHINGS: [(f64, f64); 3] = [(0.98, 0.0), (0.0, 0.98), (0.49, 0.49)];
     let share = |wanted: i64, whole: i64| wanted.max(0) as f64 / whole.max(1) as f64;

@@ -14,7 +14,6 @@ impl Price {
     pub fn per_hour(amount: f64) -> Option<Self> {
         let sane = amount.is_finite() && (0.0..=1e6).contains(&amount);
         // In this range the rounded product is a whole number that fits.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         sane.then(|| Self((amount * 1e6).round() as u64))
     }
 
