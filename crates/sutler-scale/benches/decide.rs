@@ -1,8 +1,6 @@
 //! How long a decision takes for a large cluster, beside the plain way of making it: every pod
 //! against every node and every group, looking at every pod on every node where a rule asks for it.
 
-#![expect(clippy::expect_used, clippy::disallowed_methods, reason = "a program that measures")]
-
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -238,7 +236,7 @@ fn find(dice: &mut Dice, free: &mut [Resources], shape: &Shape, world: &World) -
 
 /// Whether a node is one of those that have little to do: the pools, and a few besides.
 fn is_idle(node: usize) -> bool {
-    node % 5 == 4 || node % 50 == 0
+    node % 5 == 4 || node.is_multiple_of(50)
 }
 
 fn group(number: usize) -> Group {

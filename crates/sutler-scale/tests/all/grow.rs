@@ -108,7 +108,8 @@ fn limits_and_when_it_is_tried_again() {
         add_waiting(&mut world, "p", 1, &shape(1000));
         world
     };
-    let cases: Vec<(Box<dyn Fn(&mut World)>, WhyNot)> = vec![
+    type Change = Box<dyn Fn(&mut World)>;
+    let cases: Vec<(Change, WhyNot)> = vec![
         (Box::new(|w| one(w).paused = true), WhyNot::Paused),
         (Box::new(|w| one(w).up.enabled = false), WhyNot::Disabled),
         (Box::new(|w| one(w).stopped = true), WhyNot::Stopped),
