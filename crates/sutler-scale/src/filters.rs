@@ -2,7 +2,7 @@
 //!
 //! This is the plain form: it looks at every pod on every node where a rule asks for it, and is
 //! easy to compare with the scheduler's own. Decisions use the same rules over counts that are
-//! kept up to date ([`crate::snapshot`]); a test holds both against each other.
+//! kept up to date (`snapshot.rs`); a test holds both against each other.
 
 mod fixed;
 mod refusal;
