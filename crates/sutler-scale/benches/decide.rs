@@ -28,7 +28,7 @@ struct Scale {
 }
 
 const LARGE: Scale = Scale { nodes: 1000, pods: 30_000, waiting: 4_000, groups: 100 };
-const SMALL: Scale = Scale { nodes: 100, pods: 3_000, waiting: 400, groups: 10 };
+const SMALL: Scale = Scale { nodes: 300, pods: 9_000, waiting: 1_200, groups: 30 };
 
 fn main() {
     let now = Timestamp::from_second(1_800_000_000).expect("a time");

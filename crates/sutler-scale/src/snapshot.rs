@@ -75,7 +75,9 @@ struct Prepared {
     spread: Vec<(usize, i64)>,
     /// Whether only room and what never changes matters.
     plain: bool,
-    /// By node and by template: 0 is not known, 1 yes, 2 no.
+    /// Whether only taints and cordons matter of what never changes.
+    easy: bool,
+    /// By node, or by their kinds, and by template: 0 is not known, 1 yes, 2 no.
     fixed: Vec<Cell<u8>>,
     templates: Vec<Cell<u8>>,
 }
@@ -108,6 +110,9 @@ pub(crate) struct Snapshot<'a> {
     templates: usize,
     /// The first nodes, which stay: answers about them are remembered.
     lasting: usize,
+    /// By lasting node: nodes of one number have the same taints and cordons; and how many numbers.
+    kept_by: Vec<usize>,
+    kinds: usize,
     /// By template: spreads that its nodes matter to, of so many that there were.
     concerned: HashMap<usize, (usize, Arc<[usize]>)>,
 }
@@ -135,6 +140,8 @@ impl<'a> Snapshot<'a> {
             steps: Vec::new(),
             templates,
             lasting: 0,
+            kept_by: Vec::new(),
+            kinds: 0,
             concerned: HashMap::new(),
         };
         let mut terms = HashMap::new();
@@ -212,6 +219,13 @@ impl<'a> Snapshot<'a> {
     /// The nodes that there are stay: answers about them may be remembered.
     pub(crate) fn keep_all(&mut self) {
         self.lasting = self.sites.len();
+        let mut numbers = HashMap::new();
+        for site in &self.sites {
+            let looks = (site.facts.taints.clone(), site.facts.unschedulable);
+            let next = numbers.len();
+            self.kept_by.push(*numbers.entry(looks).or_insert(next));
+        }
+        self.kinds = numbers.len();
     }
 
     /// One more node, without pods.
@@ -416,7 +430,10 @@ impl<'a> Snapshot<'a> {
             && near.is_empty()
             && spread.is_empty()
             && own.ports.is_empty();
-        let fixed = vec![Cell::new(0); self.lasting];
+        // Who selects no nodes is kept away by taints alone.
+        let easy =
+            own.node_selector.is_empty() && own.node_affinity.is_none() && own.volumes.is_empty();
+        let fixed = vec![Cell::new(0); if easy { self.kinds } else { self.lasting }];
         self.known[shape].prepared = Some(Prepared {
             kept_away,
             anti,
@@ -424,6 +441,7 @@ impl<'a> Snapshot<'a> {
             means_itself: all(&own),
             spread,
             plain,
+            easy,
             fixed,
             templates: vec![Cell::new(0); self.templates],
         });
@@ -499,6 +517,9 @@ impl<'a> Snapshot<'a> {
         };
         let memo = match self.sites[site].facts.template {
             Some(template) => prepared.templates.get(template),
+            None if prepared.easy => {
+                self.kept_by.get(site).and_then(|kind| prepared.fixed.get(*kind))
+            }
             None => prepared.fixed.get(site),
         };
         match memo.map(Cell::get) {
