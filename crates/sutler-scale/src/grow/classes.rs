@@ -92,12 +92,18 @@ pub(crate) fn place_on_what_is_there(
     let mut promised = keep_promises(stage, classes);
     let mut rooms = Rooms::new(&stage.snapshot, 0..stage.snapshot.len());
     for young in [false, true] {
+        let mut first = true;
         loop {
             let before = promised.len();
             let mut progress = false;
             for class in classes.iter_mut() {
+                // Who was refused, and for whom it only gets harder, need not be tried again.
+                if !first && stage.snapshot.only_gets_harder(class.shape) {
+                    continue;
+                }
                 progress |= place(stage, &mut rooms, class, young, &mut promised);
             }
+            first = false;
             // What came may be what others must be near to.
             let again = |class: &Class<'_>| {
                 !class.waiting(young).is_empty() && !stage.snapshot.only_gets_harder(class.shape)

@@ -98,10 +98,13 @@ pub(crate) fn pack_onto(
 ) -> Packed {
     let mut left: Vec<i64> = classes.iter().map(Class::left).collect();
     let mut packed = Packed::default();
+    let mut first = true;
     loop {
         let mut progress = false;
         for (number, class) in classes.iter().enumerate() {
-            if left[number] == 0 || skip[number] {
+            // Who was refused, and for whom it only gets harder, need not be tried again.
+            let hopeless = !first && stage.snapshot.only_gets_harder(class.shape);
+            if left[number] == 0 || skip[number] || hopeless {
                 continue;
             }
             let wanted = (number, left[number]);
@@ -111,6 +114,7 @@ pub(crate) fn pack_onto(
                 left[number] -= placed;
             }
         }
+        first = false;
         // What came may be what others must be near to.
         let again = |number: usize| {
             left[number] > 0
