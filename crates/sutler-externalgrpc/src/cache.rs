@@ -149,6 +149,11 @@ impl Caches {
     pub(crate) fn wrote(&self, mut group: NodeGroup) {
         group.managed_fields_mut().clear();
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that are gone are not asked for any more.
+        written.retain(|(namespace, name), _| {
+            let group = ObjectRef::new(name).within(namespace.as_deref().unwrap_or_default());
+            self.groups.get(&group).is_some()
+        });
         written.insert(key(&group), Arc::new(group));
     }
 

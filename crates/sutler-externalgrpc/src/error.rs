@@ -79,7 +79,12 @@ impl Error {
             Self::Unsupported(_) => Code::Unimplemented,
             Self::Contended { .. } => Code::Aborted,
             Self::Api { .. } if self.retry() => Code::Unavailable,
-            Self::Api { .. } => Code::PermissionDenied,
+            Self::Api { source, .. } => match &**source {
+                kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
+                    Code::PermissionDenied
+                }
+                _ => Code::FailedPrecondition,
+            },
             Self::Indeterminate { .. } => Code::Unknown,
             Self::Behind(_) => Code::Unavailable,
         }

@@ -81,6 +81,8 @@ impl Resizer {
         self.caches.driven(id, &self.cluster)?;
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            // Nobody waits for the others any more.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             turns.entry(id.to_owned()).or_default().clone()
         };
         let _turn = turn.lock().await;
@@ -92,12 +94,11 @@ impl Resizer {
         let groups = Api::<NodeGroup>::namespaced(self.caches.client.clone(), namespace);
         // The group before the first write whose answer was lost, and what was written.
         let mut lost: Option<(NodeGroup, Write)> = None;
+        let indeterminate = || Error::Indeterminate { group: id.to_owned() };
         for _ in 0..ATTEMPTS {
             let group = match groups.get_opt(name).await {
                 Ok(group) => group,
-                Err(_) if lost.is_some() => {
-                    return Err(Error::Indeterminate { group: id.to_owned() });
-                }
+                Err(_) if lost.is_some() => return Err(indeterminate()),
                 Err(error) => return Err(Error::api("read a NodeGroup")(error)),
             };
             let group = group
@@ -105,21 +106,26 @@ impl Resizer {
                 .ok_or_else(|| Error::NoGroup(id.to_owned()))?;
             if let Some((before, write)) = &lost {
                 match (outcome(before, write, &group), change) {
+                    // It may still arrive. Only one write over this version can.
+                    (Outcome::Open, _) => {}
                     // Who is on the list or gone is not counted again, so this needs no answer.
-                    (_, Change::Remove(_)) => lost = None,
+                    (_, Change::Remove(_)) | (Outcome::Never, _) => lost = None,
                     (Outcome::Done, _) => {
                         self.caches.wrote(group);
                         return Ok(());
                     }
-                    // It may still arrive. Only one write over this version can.
-                    (Outcome::Open, _) => {}
-                    (Outcome::Never, _) => lost = None,
-                    (Outcome::Unknown, _) => {
-                        return Err(Error::Indeterminate { group: id.to_owned() });
-                    }
+                    (Outcome::Unknown, _) => return Err(indeterminate()),
                 }
             }
-            let Some(write) = self.decide(change, &group).await? else { return Ok(()) };
+            let write = match self.decide(change, &group).await {
+                Ok(Some(write)) => write,
+                Ok(None) => {
+                    self.caches.wrote(group);
+                    return Ok(());
+                }
+                Err(_) if lost.is_some() => return Err(indeterminate()),
+                Err(error) => return Err(error),
+            };
             let patch = Patch::Merge(write.patch(&group));
             let params =
                 PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
@@ -131,17 +137,18 @@ impl Resizer {
                 }
                 // What was lost before may be what is in the way: that is looked at first.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(_) if lost.is_some() => {}
                 Err(error) if is_refusal(&error) => {
                     return Err(Error::api("write a NodeGroup")(error));
                 }
                 Err(error) => {
                     tracing::warn!(group = id, %error, "the answer to a write was lost");
-                    lost.get_or_insert((group, write));
+                    lost = Some((group, write));
                 }
             }
         }
         Err(match lost {
-            Some(_) => Error::Indeterminate { group: id.to_owned() },
+            Some(_) => indeterminate(),
             None => Error::Contended { group: id.to_owned(), attempts: ATTEMPTS },
         })
     }

@@ -13,7 +13,9 @@ use sutler_api::{
 use sutler_externalgrpc::{Cluster, pb};
 use tonic::Code;
 
-use crate::support::{Fault, GROUP, NAMESPACE, World, api, client_of, made_up, node, patch};
+use crate::support::{
+    Fault, GROUP, NAMESPACE, World, api, client_of, create, made_up, node, patch,
+};
 
 async fn ids(world: &World) -> Vec<String> {
     world.refresh().await;
@@ -106,7 +108,7 @@ async fn a_refresh_that_cannot_know_says_so() {
     // The watch is silent, and the list knows a group that it never told of.
     let world = World::begin_blind().await;
     world.refresh().await;
-    world.create_group("g", json!({})).await;
+    world.create_group("h", json!({})).await;
     let error = world.wire.clone().refresh(pb::RefreshRequest {}).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.message().contains("NodeGroups"), "{error}");
@@ -189,13 +191,12 @@ async fn a_template_is_made_of_what_is_known() {
     let from_record = template(&world).await.unwrap();
     assert!(has(&from_record, &(1000u64 << 20).to_string()));
 
-    world
-        .create::<VMClass>(json!({
-            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMClass",
-            "metadata": { "name": "c", "namespace": NAMESPACE },
-            "spec": { "cpu": 3, "memory": "2Gi" },
-        }))
-        .await;
+    let class = json!({
+        "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VMClass",
+        "metadata": { "name": "c", "namespace": NAMESPACE },
+        "spec": { "cpu": 3, "memory": "2Gi" },
+    });
+    create::<VMClass>(&world.admin, class).await;
     let memory = (2u64 << 30).to_string();
     world.until(|| async { has(&template(&world).await.unwrap(), &memory) }).await;
     assert!(has(&template(&world).await.unwrap(), "template-g"));

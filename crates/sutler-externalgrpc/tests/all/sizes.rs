@@ -172,6 +172,35 @@ async fn removal_is_never_counted_twice() {
     }
 }
 
+/// The watch lags behind for ever; what was written here is told all the same.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_read() {
+    let world = World::begin_blind().await;
+    world.increase(GROUP, 2).await.unwrap();
+    agreed(&world, 4).await;
+    world.faults.on_writes([Fault::Lost]);
+    world.increase(GROUP, 1).await.unwrap();
+    agreed(&world, 5).await;
+    world.record("g", "a").await;
+    world.faults.on_writes([Fault::Lost]);
+    world.delete(GROUP, vec![made_up("sutler://default/a")]).await.unwrap();
+    agreed(&world, 4).await;
+    world.decrease(GROUP, -1).await.unwrap();
+    agreed(&world, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_at_the_same_time_add_up() {
+    let world = sized(1, &[]).await;
+    world.faults.on_writes([Fault::Lost, Fault::Overtaken, Fault::Refused]);
+    let calls = (0..4).map(|_| world.increase(GROUP, 1));
+    for answer in futures::future::join_all(calls).await {
+        answer.unwrap();
+    }
+    agreed(&world, 5).await;
+    assert_eq!(world.stored("g").await.metadata.generation, Some(5));
+}
+
 /// The list is worked off between the call and its repetition.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_is_not_removed_again() {

@@ -190,7 +190,7 @@ impl World {
         Self::with(cluster, Faults::default()).await
     }
 
-    /// The watch of groups never tells of anything.
+    /// The watch of groups tells of a group `g` of two, and of nothing that comes after.
     pub(crate) async fn begin_blind() -> Self {
         Self::with(Cluster::Own, Faults { blind: true, ..Faults::default() }).await
     }
@@ -203,6 +203,9 @@ impl World {
             admin: admin.clone(),
             faults: faults.clone(),
         };
+        if faults.blind {
+            create_group(&admin, "g", json!({ "desiredNodes": 2 })).await;
+        }
         let provider = CloudProvider::new(Client::new(faulty, NAMESPACE), cluster);
         Self { admin, faults, wire: dial(provider).await }
     }
@@ -214,33 +217,23 @@ impl World {
     }
 
     pub(crate) async fn create_group(&self, name: &str, spec: Value) {
-        let mut whole = json!({
-            "minNodes": 1, "maxNodes": 5,
-            "providerRef": { "name": "p" }, "classRef": { "name": "c" }, "imageRef": { "name": "i" },
-        });
-        merge(&mut whole, spec);
-        self.create::<NodeGroup>(json!({
-            "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup",
-            "metadata": {
-                "name": name, "namespace": NAMESPACE,
-                "labels": { "autoscaler.vpsie.com/managed": "true" },
-            },
-            "spec": whole,
-        }))
-        .await;
+        create_group(&self.admin, name, spec).await;
     }
 
     /// A record of a group, with a finalizer as the controller would have it.
     pub(crate) async fn record(&self, group: &str, name: &str) {
-        self.create::<VPSieNode>(json!({
-            "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode",
-            "metadata": {
-                "name": name, "namespace": NAMESPACE,
-                "labels": { "autoscaler.vpsie.com/nodegroup": group },
-                "finalizers": ["vpsienode.autoscaler.vpsie.com/finalizer"],
-            },
-            "spec": { "nodeGroupName": group, "providerRef": { "name": "p" } },
-        }))
+        create::<VPSieNode>(
+            &self.admin,
+            json!({
+                "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode",
+                "metadata": {
+                    "name": name, "namespace": NAMESPACE,
+                    "labels": { "autoscaler.vpsie.com/nodegroup": group },
+                    "finalizers": ["vpsienode.autoscaler.vpsie.com/finalizer"],
+                },
+                "spec": { "nodeGroupName": group, "providerRef": { "name": "p" } },
+            }),
+        )
         .await;
     }
 
@@ -276,19 +269,6 @@ impl World {
         let records = Api::<VPSieNode>::namespaced(self.admin.clone(), NAMESPACE);
         let patch = Patch::Merge(json!({ "status": status }));
         records.patch_status(record, &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    pub(crate) async fn create<K>(&self, object: Value) -> K
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
-    {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(NAMESPACE).to_owned();
-        let api = Api::<K>::namespaced(self.admin.clone(), &namespace);
-        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
     }
 
     /// The group as the API has it.
@@ -392,6 +372,35 @@ where
 {
     let api = Api::<K>::namespaced(client.clone(), NAMESPACE);
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+pub(crate) async fn create<K>(client: &Client, object: Value) -> K
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let api = Api::<K>::namespaced(client.clone(), NAMESPACE);
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+}
+
+async fn create_group(client: &Client, name: &str, spec: Value) {
+    let mut whole = json!({
+        "minNodes": 1, "maxNodes": 5,
+        "providerRef": { "name": "p" }, "classRef": { "name": "c" }, "imageRef": { "name": "i" },
+    });
+    merge(&mut whole, spec);
+    let group = json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup",
+        "metadata": {
+            "name": name, "namespace": NAMESPACE,
+            "labels": { "autoscaler.vpsie.com/managed": "true" },
+        },
+        "spec": whole,
+    });
+    create::<NodeGroup>(client, group).await;
 }
 
 fn merge(into: &mut Value, from: Value) {
