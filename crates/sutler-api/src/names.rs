@@ -9,6 +9,8 @@ pub mod labels {
     pub const MANAGED: &str = "autoscaler.vpsie.com/managed";
     /// The NodeGroup that a VPSieNode or Node belongs to.
     pub const NODE_GROUP: &str = "autoscaler.vpsie.com/nodegroup";
+    /// The namespace of that NodeGroup, where its name alone could be another's.
+    pub const NODE_GROUP_NAMESPACE: &str = "autoscaler.vpsie.com/nodegroup-namespace";
     /// The VPSieNode that claims a Node.
     pub const VPSIE_NODE: &str = "autoscaler.vpsie.com/vpsienode";
     /// The data centre of a Node.
@@ -71,6 +73,15 @@ pub mod annotations {
     pub const PLACED: &str = "sutler.dev/placed";
     /// When a machine was last asked to go back to a snapshot. Written before the provider is called.
     pub const REVERT_REQUESTED_AT: &str = "sutler.dev/revert-requested-at";
+    /// `true` on a VirtualMachine whose machine is not made again once it was there and is gone.
+    pub const MADE_ONCE: &str = "sutler.dev/made-once";
+    /// When somebody else asked for a VirtualMachine's machine: it is looked for and never asked for.
+    pub const ASKED_AT: &str = "sutler.dev/asked-at";
+    /// The ID that a VirtualMachine's machine is said to have, where somebody else knew it.
+    pub const SAID_ID: &str = "sutler.dev/said-id";
+    /// Addresses of Kubernetes nodes that nobody has and that a VirtualMachine's machine may be, where they
+    /// joined before it was found; separated by commas.
+    pub const NODE_ADDRESSES: &str = "sutler.dev/node-addresses";
     /// `true` stops all changes to an object until it is removed.
     pub const PAUSED: &str = "sutler.dev/paused";
     /// A time; the machine is restarted once when it changes.
@@ -115,6 +126,8 @@ pub mod annotations {
     pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
     /// VPSie's ID of a node's machine.
     pub const VPS_ID: &str = "autoscaler.vpsie.com/vps-id";
+    /// What a machine of a VMClass costs an hour, in any currency.
+    pub const PRICE_PER_HOUR: &str = "sutler.dev/price-per-hour";
     /// `true` keeps a node from being removed.
     pub const PROTECTED: &str = "autoscaler.vpsie.com/protected";
     /// `disabled` keeps a node from being removed to save costs.
@@ -123,6 +136,8 @@ pub mod annotations {
     pub const SCALE_DOWN_ALLOWED_HOURS: &str = "autoscaler.vpsie.com/scale-down-allowed-hours";
     /// When the drain of a node began.
     pub const DRAIN_START_TIME: &str = "autoscaler.vpsie.com/drain-start-time";
+    /// `true` on a VPSieNode removes its machine even where pods cannot leave it.
+    pub const FORCE_REMOVAL: &str = "autoscaler.vpsie.com/force-removal";
     /// How the drain of a node goes.
     pub const DRAIN_STATUS: &str = "autoscaler.vpsie.com/drain-status";
 }
@@ -209,6 +224,14 @@ pub mod condition_types {
     pub const NODE_JOINED: &str = "NodeJoined";
     /// A node takes pods.
     pub const NODE_READY: &str = "NodeReady";
+    /// A group should grow and does not; the message says why.
+    pub const SCALE_UP_HELD: &str = "ScaleUpHeld";
+    /// No node of a group goes; the message says why for one of them.
+    pub const SCALE_DOWN_HELD: &str = "ScaleDownHeld";
+    /// A group could cost less.
+    pub const CHEAPER: &str = "Cheaper";
+    /// A group does not grow or shrink by itself; the message says why.
+    pub const NOT_SCALED: &str = "NotScaled";
     /// An agent is connected.
     pub const CONNECTED: &str = "Connected";
 }

@@ -17,7 +17,13 @@ use sutler_api::{
 };
 use sutler_provider::{Machine, MachineId};
 
-use crate::{context::Context, fleet::Key, index::Index, machine::Error, plan::Record};
+use crate::{
+    context::Context,
+    fleet::Key,
+    index::Index,
+    machine::Error,
+    plan::{Record, is_name_of},
+};
 
 /// A machine that is to be claimed.
 pub(crate) struct Claim<'a> {
@@ -97,6 +103,8 @@ pub(crate) async fn is_anothers(
     if machine.name == wanted {
         return Ok(false);
     }
+    // One that was found by other means than its name is whoever's it resembles at all.
+    let wanted = if is_name_of(wanted, machine) { wanted } else { "" };
     let api: Api<VirtualMachine> = Api::all(context.client.clone());
     let mut index = Index::default();
     for vm in api.list(&ListParams::default()).await? {

@@ -280,6 +280,10 @@ impl Claims for ProviderClaims<'_> {
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool {
         lock(&self.context.index).better(self.provider, name, wanted, uid)
     }
+
+    fn turn(&self, group: &str, uid: &str, over: jiff::Timestamp) -> usize {
+        lock(&self.context.index).turn(self.provider, group, uid, over)
+    }
 }
 
 /// Tasks that end when the controllers do.

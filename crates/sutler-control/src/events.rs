@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 const REMEMBERED: usize = 4096;
 
 /// Records events about objects.
-pub(crate) struct Recorder {
+pub struct Recorder {
     client: Client,
     clock: Arc<dyn Clock>,
     told: Mutex<Recent<String, Told>>,
@@ -41,12 +41,13 @@ struct Told {
 }
 
 impl Recorder {
-    pub(crate) fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
+    /// Records events through this client, at the times of this clock.
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
         Self { client, clock, told: Mutex::new(Recent::new(REMEMBERED)) }
     }
 
     /// Tells of something that went as it should.
-    pub(crate) async fn note<K>(&self, object: &K, reason: &str, message: &str)
+    pub async fn note<K>(&self, object: &K, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
     {
@@ -54,7 +55,7 @@ impl Recorder {
     }
 
     /// Tells of something that a person should know.
-    pub(crate) async fn warn<K>(&self, object: &K, reason: &str, message: &str)
+    pub async fn warn<K>(&self, object: &K, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
     {

@@ -269,7 +269,8 @@ impl Fleet {
     }
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What a mutex holds, whatever happened to its last holder.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A holder that panicked has at worst left a cache behind that the next reconcile corrects.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

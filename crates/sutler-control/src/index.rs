@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use sutler_api::{infra::VirtualMachine, names::annotations};
 use sutler_provider::{Machine, MachineId};
 
@@ -37,6 +38,8 @@ pub(crate) enum Reference {
     Machine(Key, MachineId),
     /// A name on a Provider, in lower case.
     Name(Key, String),
+    /// A managed group on a Provider, a member of which it waits for.
+    Waits(Key, String),
     /// The record's UID.
     Uid(String),
 }
@@ -47,6 +50,10 @@ struct Entry {
     uid: String,
     /// When its machine was made, to the second.
     made: Option<i64>,
+    /// When its machine was first asked for, where it waits for one of its group.
+    asked: Option<Timestamp>,
+    /// Whether it is on its way out.
+    deleting: bool,
     /// In their order.
     references: Box<[Arc<Reference>]>,
 }
@@ -116,7 +123,10 @@ impl Index {
             }
         }
         let changed = gone.into_iter().chain(&come).map(|changed| (**changed).clone()).collect();
-        self.references.insert(key, Entry { uid, made, references: new.into() });
+        let asked = vm.annotations().get(annotations::FIRST_REQUESTED_AT);
+        let asked = asked.and_then(|at| at.parse().ok());
+        let deleting = vm.metadata.deletion_timestamp.is_some();
+        self.references.insert(key, Entry { uid, made, asked, deleting, references: new.into() });
         changed
     }
 
@@ -216,6 +226,22 @@ impl Index {
         })
     }
 
+    /// How many records wait for a member of a managed group before the one with this UID does. Those
+    /// whose time is over come after those who still have some, and those that are on their way out last:
+    /// what they were asked for may be of use to another.
+    pub(crate) fn turn(&self, provider: &Key, group: &str, uid: &str, over: Timestamp) -> usize {
+        let waits = Reference::Waits(provider.clone(), group.to_owned());
+        let turn = |entry: &Entry| {
+            let asked = entry.asked.unwrap_or(Timestamp::MAX);
+            (entry.deleting, asked <= over, asked, entry.uid.clone())
+        };
+        let waiting = || self.using(&waits).filter_map(|key| self.references.get(key));
+        let Some(own) = waiting().find(|entry| entry.uid == uid).map(turn) else {
+            return waiting().count();
+        };
+        waiting().filter(|entry| turn(entry) < own).count()
+    }
+
     /// The keys of all records.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.references.keys()
@@ -298,6 +324,9 @@ fn references(vm: &VirtualMachine) -> BTreeSet<Reference> {
         let name = vm.annotations().get(annotations::PLATFORM_NAME);
         let name = name.or_else(|| status.and_then(|status| status.platform_name.as_ref()));
         found.extend(name.map(|name| Reference::Name(provider.clone(), name.to_lowercase())));
+        let group = vm.spec.managed_node.as_ref().map(|node| node.group.clone());
+        let group = group.filter(|_| status.is_none_or(|status| status.id.is_none()));
+        found.extend(group.map(|group| Reference::Waits(provider.clone(), group)));
         let id = status.and_then(|status| status.id.clone());
         found.extend(id.map(|id| Reference::Machine(provider, MachineId(id))));
     }

@@ -14,6 +14,7 @@ mod events;
 pub mod fleet;
 mod images;
 mod index;
+pub mod kit;
 mod leader;
 mod links;
 pub mod machine;

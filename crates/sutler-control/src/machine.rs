@@ -10,7 +10,7 @@ pub(crate) mod image;
 mod resolve;
 mod status;
 
-pub(crate) use status::difference as status_difference;
+pub use status::difference as status_difference;
 
 use std::{sync::Arc, time::Duration};
 
@@ -101,7 +101,7 @@ pub(crate) async fn reconcile(
                 capabilities,
                 view,
                 discovery_timeout: state.discovery_timeout,
-                hashed: state.hashed,
+                hashed: state.hashed && record.group.is_none(),
                 installation: &context.installation,
             }))
         }),

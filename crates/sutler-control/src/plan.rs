@@ -25,7 +25,7 @@ use sutler_provider::{Capabilities, CreateRequest, MachineId, SnapshotId, TaskId
 pub use blocker::Blocker;
 pub use change::Difference;
 pub use find::{Claims, Nobody, Search};
-pub(crate) use find::{Whose, whose_is};
+pub(crate) use find::{Whose, is_name_of, whose_is};
 pub use memory::{Accepted, Attempt, Failure, Memory, Outcome};
 pub use record::{Intent, Record};
 pub use report::{Progress, Report, Waiting};
@@ -147,6 +147,11 @@ pub enum Step {
     Restore {
         /// Which machine of the record.
         incarnation: u32,
+    },
+    /// Write down that somebody else asked for the machine, without asking for anything.
+    TakeOver {
+        /// When it was asked for.
+        asked_at: Timestamp,
     },
     /// Write the intent for this incarnation, with the finalizer, and then send a create.
     Create {

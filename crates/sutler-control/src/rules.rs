@@ -66,6 +66,10 @@ pub enum Rule {
     KeptDisksLeaveNothing,
     /// A set's disks stay when its machines go, unless it says otherwise.
     KeptDisksStay,
+    /// 5: a member of a managed group is taken only if it was not there before it was asked for.
+    MembersAreNew,
+    /// The machine of a node is not made again once it was there.
+    NodesAreMadeOnce,
 }
 
 impl Rule {

@@ -2,27 +2,15 @@
 
 mod watches;
 
-use std::{
-    future::{Future, ready},
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
-use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
+use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, ResourceExt as _,
-    runtime::{
-        Controller,
-        controller::Config,
-        reflector::{self, ObjectRef},
-        watcher,
-    },
-};
+use kube::{Api, Client, ResourceExt as _, runtime::reflector};
 use tokio::sync::mpsc;
 
-pub(crate) use watches::Steady;
 use watches::{
-    Watched, clone_events, generation, generation_and_places, machine_events, operation_events,
+    clone_events, generation, generation_and_places, machine_events, operation_events,
     plain_events, secrets, snapshot_events, used_events,
 };
 
@@ -33,6 +21,7 @@ use crate::{
     events::Recorder,
     images,
     index::Reference,
+    kit::control,
     machine, networks, operations, placement, providers,
     recent::Recent,
     sets, snapshots, unserved, used,
@@ -146,6 +135,7 @@ pub async fn run(
         }
         control(
             &context,
+            context.settings.concurrency,
             machine_events(&context, machines_writer),
             context.machines.clone(),
             woken_machines,
@@ -158,6 +148,7 @@ pub async fn run(
         machines.boxed(),
         control(
             &context,
+            context.settings.concurrency,
             plain_events(&context, providers_writer),
             context.providers.clone(),
             woken_providers,
@@ -167,6 +158,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             used_events(&context, classes_writer, Reference::Class, generation),
             context.classes.clone(),
             woken_classes,
@@ -176,6 +168,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             used_events(&context, images_writer, Reference::Image, generation_and_places),
             context.images.clone(),
             woken_images,
@@ -185,6 +178,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             used_events(&context, networks_writer, Reference::Network, generation),
             context.networks.clone(),
             woken_networks,
@@ -194,6 +188,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             operation_events(&context, operations_writer),
             context.operations.clone(),
             woken_operations,
@@ -203,6 +198,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             snapshot_events(&context, snapshots_writer),
             context.snapshots.clone(),
             woken_snapshots,
@@ -212,6 +208,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             plain_events(&context, sets_writer),
             context.sets.store(),
             woken_sets,
@@ -221,6 +218,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             clone_events(&context, clones_writer),
             context.clones.clone(),
             woken_clones,
@@ -230,6 +228,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             used_events(&context, policies_writer, Reference::Policy, generation),
             context.placement.store(),
             woken_policies,
@@ -239,6 +238,7 @@ pub async fn run(
         .boxed(),
         control(
             &context,
+            context.settings.concurrency,
             used_events(&context, disks_writer, Reference::Disk, disks::useful),
             context.disks.clone(),
             woken_disks,
@@ -267,29 +267,4 @@ impl Drop for StopTasks {
     fn drop(&mut self) {
         self.0.tasks.stop();
     }
-}
-
-/// Runs one controller.
-async fn control<K, R, Fut>(
-    context: &Arc<Context>,
-    events: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
-    store: reflector::Store<K>,
-    woken: mpsc::UnboundedReceiver<ObjectRef<K>>,
-    reconcile: R,
-    error_policy: fn(Arc<K>, &machine::Error, Arc<Context>) -> kube::runtime::controller::Action,
-) where
-    K: Watched,
-    R: FnMut(Arc<K>, Arc<Context>) -> Fut,
-    Fut:
-        Future<Output = Result<kube::runtime::controller::Action, machine::Error>> + Send + 'static,
-{
-    let wakes =
-        stream::unfold(woken, |mut woken| async move { Some((woken.recv().await?, woken)) });
-    Controller::for_stream(events, store)
-        .with_config(Config::default().concurrency(context.settings.concurrency))
-        .trigger_backoff(Steady::default())
-        .reconcile_on(wakes)
-        .run(reconcile, error_policy, context.clone())
-        .for_each(|_| ready(()))
-        .await;
 }

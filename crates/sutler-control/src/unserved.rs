@@ -12,13 +12,12 @@ use kube::{
 };
 use serde_json::{Value, json};
 use sutler_api::{
-    autoscaler::{AutoscalerConfig, NodeGroup, VPSieNode},
     infra::VMMigration,
     names::{MANAGER, condition_types, reasons},
     sutler::{Agent, Application, PendingAdoption, VMTemplate},
 };
 
-use crate::{context::Context, fleet::Key, run::Steady};
+use crate::{context::Context, fleet::Key, kit::Steady};
 
 /// The pause before a kind that the server does not have is looked for again.
 const NOT_INSTALLED: Duration = Duration::from_secs(300);
@@ -30,24 +29,19 @@ const AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 struct Kind {
     resource: ApiResource,
-    /// Whether its conditions tell when they were last written.
-    update_times: bool,
 }
 
-fn kind<K: Resource<DynamicType = ()>>(update_times: bool) -> Kind {
-    Kind { resource: ApiResource::erase::<K>(&()), update_times }
+fn kind<K: Resource<DynamicType = ()>>() -> Kind {
+    Kind { resource: ApiResource::erase::<K>(&()) }
 }
 
 fn kinds() -> Vec<Kind> {
     vec![
-        kind::<VMMigration>(false),
-        kind::<VMTemplate>(false),
-        kind::<Application>(false),
-        kind::<PendingAdoption>(false),
-        kind::<Agent>(false),
-        kind::<NodeGroup>(true),
-        kind::<VPSieNode>(true),
-        kind::<AutoscalerConfig>(false),
+        kind::<VMMigration>(),
+        kind::<VMTemplate>(),
+        kind::<Application>(),
+        kind::<PendingAdoption>(),
+        kind::<Agent>(),
     ]
 }
 
@@ -117,7 +111,7 @@ fn status(kind: &Kind, object: &DynamicObject, now: Timestamp) -> Option<Value> 
     let same = before.filter(|before| before["status"] == "False");
     let since = same.map(|before| before["lastTransitionTime"].clone());
     let now = json!(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
-    let mut ready = json!({
+    let ready = json!({
         "type": condition_types::READY,
         "status": "False",
         "reason": reasons::NOT_YET_SERVED,
@@ -125,9 +119,6 @@ fn status(kind: &Kind, object: &DynamicObject, now: Timestamp) -> Option<Value> 
         "lastTransitionTime": since.filter(|since| !since.is_null()).unwrap_or(now.clone()),
         "observedGeneration": generation,
     });
-    if kind.update_times {
-        ready["lastUpdateTime"] = now;
-    }
     match known {
         Some(place) => conditions[place] = ready,
         None => conditions.push(ready),
@@ -174,7 +165,7 @@ mod tests {
 
     #[test]
     fn it_is_said_once_per_generation_and_nothing_else_is_lost() {
-        let kind = kind::<VMMigration>(false);
+        let kind = kind::<VMMigration>();
         let now = Timestamp::from_second(7).unwrap();
         let other = json!({ "type": "Other", "status": "True" });
         let first = status(&kind, &object(1, json!([other])), now).unwrap();
@@ -194,12 +185,9 @@ mod tests {
     fn the_conditions_fit_the_types_of_their_kinds() {
         let now = Timestamp::from_second(7).unwrap();
         let of = |kind: Kind| status(&kind, &object(3, json!([])), now).unwrap();
-        let read: sutler_api::autoscaler::NodeGroupStatus =
-            serde_json::from_value(of(kind::<NodeGroup>(true))).unwrap();
-        assert!(read.conditions[0].last_update_time.is_some());
         let read: sutler_api::infra::VMMigrationStatus =
-            serde_json::from_value(of(kind::<VMMigration>(false))).unwrap();
+            serde_json::from_value(of(kind::<VMMigration>())).unwrap();
         assert_eq!(read.conditions[0].observed_generation, Some(3));
-        assert_eq!(kinds().len(), 8);
+        assert_eq!(kinds().len(), 5);
     }
 }

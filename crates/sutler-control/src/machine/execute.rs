@@ -77,6 +77,7 @@ pub(super) async fn execute(
         }
         Step::Create { incarnation } => return work.create(*incarnation).await,
         Step::Restore { incarnation } => return work.restore(*incarnation).await,
+        Step::TakeOver { asked_at } => return work.take_over(*asked_at).await,
         Step::Claim(id) => return work.claim(id).await,
         Step::Describe(id) => work.describe(id),
         Step::Task(task) => work.task(task),
@@ -126,6 +127,9 @@ impl Work<'_> {
     fn claimed_name(&self) -> Option<String> {
         let (id, given) = (self.record.id.as_ref()?, self.record.platform_name.as_ref()?);
         let seen = self.connection.inventory.read(|view| view.get(id).cloned())?;
+        if self.record.machine_name.as_ref() == Some(&seen.machine.name) {
+            return self.record.machine_name.clone();
+        }
         let rest = seen.machine.name.strip_prefix(given.as_str())?;
         rest.starts_with(['-', '.']).then(|| seen.machine.name.clone())
     }

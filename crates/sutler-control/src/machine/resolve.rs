@@ -58,7 +58,9 @@ pub(crate) async fn resolve(
     for card in &vm.spec.networks {
         nics.push(nic(context, own, card, provider)?);
     }
-    let name = match (&record.platform_name, provider.hashed) {
+    // A managed platform makes a name of its own of the one that it is given.
+    let hashed = provider.hashed && record.group.is_none();
+    let name = match (&record.platform_name, hashed) {
         (Some(decided), _) => decided.clone(),
         (None, true) => platform_name(&record.name, &record.uid, capabilities.name_limit),
         (None, false) => record.name.clone(),

@@ -189,7 +189,10 @@ fn next_status(
             _ => {}
         }
     }
-    new.platform_name = record.as_ref().and_then(|record| record.platform_name.clone());
+    // The name of the machine that was taken on record, which its platform may have chosen.
+    new.platform_name = record
+        .as_ref()
+        .and_then(|record| record.machine_name.clone().or_else(|| record.platform_name.clone()));
     if let Some(seen) = &report.machine {
         // Its power counts as on only once what is to be done after a start was done, whether or not
         // its wishes can be met just now.
@@ -366,7 +369,7 @@ fn cut(text: &str) -> String {
 }
 
 /// The merge patch that leads from one status to another, or none where they are alike.
-pub(crate) fn difference<S: serde::Serialize>(old: &S, new: &S) -> Option<Value> {
+pub fn difference<S: serde::Serialize>(old: &S, new: &S) -> Option<Value> {
     let (old, new) = (serde_json::to_value(old).ok()?, serde_json::to_value(new).ok()?);
     merge_patch(&old, &new)
 }

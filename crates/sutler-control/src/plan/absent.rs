@@ -43,7 +43,7 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
         return Plan { step: Step::Rest, report: deleting(format!("{call} is under way")) };
     }
     let name = inputs.desired.ok().map(|desired| desired.request.name.as_str());
-    let search = find(record, name, &platform, inputs.claims);
+    let search = find(record, name, &platform, inputs.claims, inputs.now);
     // A machine that is kept was let go, which is why it carries no token any more.
     if record.retain && search.disputed.is_some() && search.extras.is_empty() {
         return forget(ForgetWhy::Retained);

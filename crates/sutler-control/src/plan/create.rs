@@ -29,7 +29,10 @@ pub(super) fn plan(
     namesake: Option<&Seen>,
 ) -> Plan {
     let Some(intent) = &inputs.record.intent else {
-        return create(inputs, desired, 1);
+        return match inputs.record.asked_at {
+            Some(asked_at) => take_over(asked_at),
+            None => create(inputs, desired, 1),
+        };
     };
     let attempt = inputs.memory.attempt_of(intent.requested_at);
     if let Some(Outcome::Accepted { task: Some(task), .. }) = attempt {
@@ -70,8 +73,18 @@ pub(super) fn plan(
     }
 }
 
+/// Puts on record what somebody else asked for.
+fn take_over(asked_at: Timestamp) -> Plan {
+    let message = "the machine was asked for by somebody else and is looked for";
+    Plan { step: Step::TakeOver { asked_at }, report: provisioning(reasons::DISCOVERING, message) }
+}
+
 /// Creates, unless the last try failed and its pause is not over.
 fn create(inputs: &Inputs<'_>, desired: &Desired, incarnation: u32) -> Plan {
+    if inputs.record.asked_at.is_some() {
+        let message = "the machine that somebody else asked for is not there: delete the record";
+        return look(inputs.now, Report::stalled(reasons::MACHINE_LOST, message));
+    }
     let report = provisioning(reasons::PROVISIONING, "the machine is being asked for");
     if let Some(plan) = held(inputs, "create", &desired.digest, Phase::Provisioning) {
         return plan;
@@ -88,7 +101,22 @@ fn known(
     id: &MachineId,
 ) -> Plan {
     let since = proof_needed_since(inputs, platform, intent);
+    // Another process may have put a machine on record that is not the one which our own request made:
+    // that one has to be gone as well.
+    if let Some(Outcome::Accepted { id: Some(made), at, .. }) =
+        inputs.memory.attempt_of(intent.requested_at)
+        && made != id
+        && !gone_since(platform, made, since)
+    {
+        let message = format!("machine {made} was accepted and is expected to show up");
+        return observe(inputs, platform, made, *at, provisioning(reasons::PROVISIONING, message));
+    }
     if gone_since(platform, id, since) {
+        if inputs.record.once && !broken(Rule::NodesAreMadeOnce) {
+            let message = format!("machine {id} is gone and is not made again: delete the record");
+            let report = Report::stalled(reasons::MACHINE_LOST, message);
+            return Plan { step: Step::Rest, report };
+        }
         let mut plan = create(inputs, desired, intent.token.incarnation + 1);
         if plan.report.reason == reasons::PROVISIONING {
             plan.report.reason = reasons::MACHINE_LOST.to_owned();
@@ -124,7 +152,7 @@ fn unresolved(
     intent: &Intent,
     reason: &'static str,
 ) -> Plan {
-    if !platform.capabilities.returns_id {
+    if !platform.capabilities.returns_id || inputs.record.asked_at.is_some() {
         return discover(inputs, platform, intent);
     }
     let settled = match broken(Rule::SettleWindow) {

@@ -13,6 +13,9 @@ pub trait Claims {
     /// Whether another record than `uid` matches this name better than `wanted` does: it is equal,
     /// or longer.
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool;
+    /// How many records wait for a member of this group before `uid` does; those that were asked for
+    /// until `over` have had their time.
+    fn turn(&self, group: &str, uid: &str, over: Timestamp) -> usize;
 }
 
 /// No other record claims anything.
@@ -26,6 +29,10 @@ impl Claims for Nobody {
 
     fn better(&self, _: &str, _: &str, _: &str) -> bool {
         false
+    }
+
+    fn turn(&self, _: &str, _: &str, _: Timestamp) -> usize {
+        0
     }
 }
 
@@ -55,10 +62,17 @@ pub(super) fn find(
     name: Option<&str>,
     platform: &Platform<'_>,
     claims: &dyn Claims,
+    now: Timestamp,
 ) -> Search {
     match platform.capabilities.token {
         true => by_token(record, platform),
-        false => by_name(record, name, platform, claims),
+        false => {
+            let mut search = by_name(record, name, platform, claims);
+            if search == Search::default() && record.id.is_none() {
+                search.ours = by_node(record, platform, claims, now);
+            }
+            search
+        }
     }
 }
 
@@ -90,8 +104,9 @@ fn by_token(record: &Record, platform: &Platform<'_>) -> Search {
         // One that was made at another time, or is called otherwise, has only taken over a dead
         // machine's ID.
         let of_id = record.id.as_ref().and_then(|id| platform.view.get(id));
-        let named =
-            |seen: &Seen| record.platform_name.as_ref().is_none_or(|name| is_name_of(name, seen));
+        let named = |seen: &Seen| {
+            record.platform_name.as_ref().is_none_or(|name| is_name_of(name, &seen.machine))
+        };
         let lost = |seen: &&Seen| {
             seen.machine.token.is_none() && made_when(record, seen).unwrap_or_else(|| named(seen))
         };
@@ -122,6 +137,9 @@ fn by_name(
         .view
         .named(name)
         .filter(|seen| !is_on_record(record, seen))
+        // The machine of the incarnation before was gone when this one was asked for: who still sees it
+        // has not looked since.
+        .filter(|seen| intent.token.incarnation == 1 || is_of_now(seen, intent.first_requested_at))
         .filter(|seen| broken(Rule::ExclusiveClaim) || !claims.claimed(&seen.machine, &record.uid))
         .filter(|seen| {
             if broken(Rule::ExclusiveClaim) {
@@ -196,6 +214,68 @@ fn by_name(
     search
 }
 
+/// Looks for a machine that is called as its platform pleases: by the ID that somebody else knew, by
+/// the address of the node that it is, and at last as one of the members of its group, which are alike.
+fn by_node(
+    record: &Record,
+    platform: &Platform<'_>,
+    claims: &dyn Claims,
+    now: Timestamp,
+) -> Option<Seen> {
+    let intent = record.intent.as_ref()?;
+    let free = |seen: &Seen| {
+        let names = [Some(&seen.machine.name), seen.machine.hostname.as_ref()];
+        broken(Rule::ExclusiveClaim)
+            || !claims.claimed(&seen.machine, &record.uid)
+                && !names.into_iter().flatten().any(|name| claims.better(name, "", &record.uid))
+    };
+    if let Some(said) = &record.said_id {
+        let is_it = |seen: &&Seen| {
+            seen.machine.id.0 == *said || seen.machine.raw.get(RAW_ID).is_some_and(|id| id == said)
+        };
+        // Somebody wrote down that this is the record's: how it is called is of no matter.
+        return platform
+            .view
+            .iter()
+            .find(|seen| is_it(seen) && !claims.claimed(&seen.machine, &record.uid))
+            .cloned();
+    }
+    if platform.capabilities.returns_id {
+        return None;
+    }
+    let runs = |seen: &Seen| seen.machine.power == Power::On;
+    let new = |seen: &Seen| appeared_after(platform, seen, intent.first_requested_at);
+    let is_node = |seen: &Seen| seen.machine.ips.iter().any(|ip| record.addresses.contains(ip));
+    let alike: Box<dyn Iterator<Item = &Seen>> = match &record.group {
+        Some(group) => Box::new(platform.view.in_group(group)),
+        None if record.addresses.is_empty() => return None,
+        None => Box::new(platform.view.iter().filter(|seen| is_node(seen))),
+    };
+    let mut members: Vec<&Seen> = alike
+        .filter(|seen| free(seen) && (runs(seen) || record.deleting))
+        .filter(|seen| new(seen) || broken(Rule::MembersAreNew))
+        .collect();
+    members.sort_by_key(|seen| (!is_node(seen), since(seen), seen.machine.id.clone()));
+    let over = now.saturating_sub(platform.discovery_timeout).unwrap_or(Timestamp::MIN);
+    let turn = record.group.as_ref().map_or(0, |group| claims.turn(group, &record.uid, over));
+    members.get(turn).copied().cloned()
+}
+
+/// Whether a machine was certainly not there at `asked`: made later, or where that is not told, first
+/// seen later by one who saw everything before.
+fn appeared_after(platform: &Platform<'_>, seen: &Seen, asked: Timestamp) -> bool {
+    match seen.machine.created_at {
+        Some(made) => made.as_second() >= asked.as_second(),
+        None => {
+            let watched = platform.view.complete_since().is_some_and(|since| since <= asked);
+            watched && seen.first_seen >= asked
+        }
+    }
+}
+
+/// The number that a platform knows a machine by beside its ID.
+pub(crate) const RAW_ID: &str = "id";
+
 /// Whose the machine is that has a record's ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -215,7 +295,7 @@ pub(crate) fn whose_is(record: &Record, tokens: bool, seen: &Seen) -> Whose {
     if seen.machine.token.as_ref() == record.token() {
         return Whose::Ours;
     }
-    let named = || name.is_none_or(|name| is_name_of(name, seen));
+    let named = || name.is_none_or(|name| is_name_of(name, &seen.machine));
     match made_when(record, seen).unwrap_or_else(named) {
         true => Whose::Disputed,
         false => Whose::Others,
@@ -225,7 +305,8 @@ pub(crate) fn whose_is(record: &Record, tokens: bool, seen: &Seen) -> Whose {
 /// Whether the machine that has the record's ID is the one that the record claimed: it has its name
 /// and was made when that one was. The time on record is exact to the second.
 fn whose(record: &Record, name: Option<&str>, seen: &Seen) -> Whose {
-    let named = name.is_none_or(|name| is_name_of(name, seen));
+    let kept = record.machine_name.as_ref().is_some_and(|name| *name == seen.machine.name);
+    let named = kept || name.is_none_or(|name| is_name_of(name, &seen.machine));
     match (made_when(record, seen), named) {
         (Some(true) | None, true) => Whose::Ours,
         // Renamed, or another that took over its ID within the second.
@@ -251,19 +332,25 @@ fn made_later(record: &Record, seen: &Seen) -> bool {
     both.is_some_and(|(known, seen)| seen.as_second() > known.as_second())
 }
 
-fn is_name_of(name: &str, seen: &Seen) -> bool {
+pub(crate) fn is_name_of(name: &str, machine: &Machine) -> bool {
     let matches = |found: &str| {
         let (found, name) = (found.to_lowercase(), name.to_lowercase());
         found
             .strip_prefix(&name)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
     };
-    matches(&seen.machine.name) || seen.machine.hostname.as_deref().is_some_and(matches)
+    matches(&machine.name) || machine.hostname.as_deref().is_some_and(matches)
 }
 
 fn is_whole_name_of(name: &str, seen: &Seen) -> bool {
     let equals = |found: &str| found.eq_ignore_ascii_case(name);
     equals(&seen.machine.name) || seen.machine.hostname.as_deref().is_some_and(equals)
+}
+
+/// Whether a machine was made after `asked`, or seen after it.
+fn is_of_now(seen: &Seen, asked: Timestamp) -> bool {
+    let made = seen.machine.created_at;
+    seen.as_of >= asked || made.is_some_and(|made| made.as_second() > asked.as_second())
 }
 
 fn since(seen: &Seen) -> Timestamp {

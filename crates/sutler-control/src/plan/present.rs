@@ -37,7 +37,7 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
         return Plan { step: Step::Rest, report };
     }
     let name = inputs.desired.ok().map(|desired| desired.request.name.as_str());
-    let search = find(inputs.record, name, &platform, inputs.claims);
+    let search = find(inputs.record, name, &platform, inputs.claims, inputs.now);
     if let Some(plan) = before_anything(inputs, &platform, &search) {
         return plan;
     }

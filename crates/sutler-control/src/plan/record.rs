@@ -47,6 +47,18 @@ pub struct Record {
     pub id: Option<MachineId>,
     /// The machine's name on the platform, once it was decided.
     pub platform_name: Option<String>,
+    /// The name that the machine had when it was taken on record, which its platform may have chosen.
+    pub machine_name: Option<String>,
+    /// The managed group that its machine is a member of.
+    pub group: Option<String>,
+    /// Addresses of Kubernetes nodes that nobody has and that its machine may be.
+    pub addresses: Vec<String>,
+    /// The ID that its machine is said to have.
+    pub said_id: Option<String>,
+    /// When somebody else asked for its machine: it is looked for, and never asked for.
+    pub asked_at: Option<Timestamp>,
+    /// Whether its machine is not made again once it was there.
+    pub once: bool,
     /// When the platform made the machine.
     pub created_at: Option<Timestamp>,
     /// Its power as last written down.
@@ -96,6 +108,15 @@ impl Record {
             },
             adopted,
             id: of_machine.and_then(|status| status.id.clone()).map(MachineId),
+            machine_name: of_machine.and_then(|status| status.platform_name.clone()),
+            group: vm.spec.managed_node.as_ref().map(|node| node.group.clone()),
+            addresses: notes
+                .get(annotations::NODE_ADDRESSES)
+                .map(|list| list.split(',').map(str::to_owned).collect())
+                .unwrap_or_default(),
+            said_id: notes.get(annotations::SAID_ID).cloned(),
+            asked_at: read_time(vm, annotations::ASKED_AT)?,
+            once: flag(annotations::MADE_ONCE),
             created_at: of_machine
                 .and_then(|status| status.created_at.as_ref())
                 .map(|Time(at)| *at),

@@ -2,6 +2,7 @@
 //! planner in a loop with a platform on which everything may come late or get lost.
 
 mod cases;
+mod members;
 mod properties;
 mod round;
 mod table;
@@ -58,10 +59,12 @@ struct Case {
     hashed: bool,
     /// Another record that has every machine.
     rival: bool,
+    /// How many records of its group come before it.
+    turn: usize,
     now: i64,
 }
 
-struct Rival(bool);
+struct Rival(bool, usize);
 
 impl Claims for Rival {
     fn claimed(&self, _: &Machine, _: &str) -> bool {
@@ -70,6 +73,10 @@ impl Claims for Rival {
 
     fn better(&self, _: &str, _: &str, _: &str) -> bool {
         false
+    }
+
+    fn turn(&self, _: &str, _: &str, _: Timestamp) -> usize {
+        self.1
     }
 }
 
@@ -105,6 +112,7 @@ impl Case {
             memory: Memory::default(),
             hashed: true,
             rival: false,
+            turn: 0,
             now: 100,
         }
     }
@@ -220,7 +228,7 @@ impl Case {
             desired: self.unresolved.as_ref().map_or(Ok(&self.desired), Err),
             platform: self.unreachable.as_ref().map_or(Ok(platform), Err),
             memory: &self.memory,
-            claims: &Rival(self.rival),
+            claims: &Rival(self.rival, self.turn),
             now: at(self.now),
         })
     }

@@ -30,8 +30,8 @@ use super::{
 use crate::{
     context::Context,
     fleet::{Key, lock},
+    kit::Steady,
     machine::Error,
-    run::Steady,
 };
 
 /// The label that says whose what we deploy is, beside the owner reference.

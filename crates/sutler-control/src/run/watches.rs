@@ -2,24 +2,20 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client, Resource, ResourceExt as _,
+    Api, Resource, ResourceExt as _,
     core::PartialObjectMeta,
     runtime::{
         WatchStreamExt as _,
         reflector::{ObjectRef, store::Writer},
-        utils::Backoff,
         watcher::{self, Event, watcher},
     },
 };
-use serde::de::DeserializeOwned;
 use sutler_api::{
     infra::{VMClone, VMImage, VMSnapshot, VirtualMachine},
     names::annotations,
@@ -31,39 +27,22 @@ use crate::{
     context::Context,
     fleet::{Key, lock},
     index::Reference,
+    kit::{self, Steady, Watched},
     links::Link,
     operations, snapshots,
 };
 
-/// A kind that is watched and kept in a cache.
-pub(super) trait Watched:
-    Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
-{
-}
-
-impl<K> Watched for K where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
-{
-}
-
-/// Events of a kind, kept in its cache without what is of no use here and takes memory: who owns
-/// which field, what was last applied, and what `trim` takes off.
+/// All objects of a kind.
 fn reflect<K>(
-    client: &Client,
+    context: &Context,
     writer: Writer<K>,
     trim: fn(&mut K),
 ) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + use<K>
 where
     K: Watched,
 {
-    watcher(Api::<K>::all(client.clone()), watcher::Config::default())
-        .backoff(Steady::default())
-        .modify(move |object| {
-            object.managed_fields_mut().clear();
-            object.annotations_mut().remove(annotations::LAST_APPLIED);
-            trim(object);
-        })
-        .reflect(writer)
+    let api = Api::<K>::all(context.client.clone());
+    kit::reflect(api, watcher::Config::default(), writer, trim)
 }
 
 pub(super) fn plain_events<K>(
@@ -73,7 +52,7 @@ pub(super) fn plain_events<K>(
 where
     K: Watched,
 {
-    reflect(&context.client, writer, |_| {}).touched_objects()
+    reflect(context, writer, |_| {}).touched_objects()
 }
 
 /// Events of VirtualMachines, which also keep the index of what they use.
@@ -83,7 +62,7 @@ pub(super) fn machine_events(
 ) -> impl Stream<Item = Result<VirtualMachine, watcher::Error>> + Send + use<> {
     let context_ = context.clone();
     let mut listed: BTreeSet<Key> = BTreeSet::new();
-    reflect(&context.client, writer, |_| {})
+    reflect(context, writer, |_| {})
         .inspect(move |event| match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(vm)) => {
@@ -115,7 +94,7 @@ pub(super) fn operation_events(
 ) -> impl Stream<Item = Result<Operation, watcher::Error>> + Send + use<> {
     let context_ = context.clone();
     let mut listed: BTreeSet<Key> = BTreeSet::new();
-    reflect(&context.client, writer, operations::trim)
+    reflect(context, writer, operations::trim)
         .inspect(move |event| {
             let mut index = lock(&context_.operations_index);
             match event {
@@ -225,7 +204,7 @@ pub(super) fn snapshot_events(
         }
     };
     let desk = context.clone();
-    reflect(&context.client, writer, |_| {})
+    reflect(context, writer, |_| {})
         .inspect(move |event| match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::Apply(object) | Event::InitApply(object)) => {
@@ -262,7 +241,7 @@ pub(super) fn clone_events(
 ) -> impl Stream<Item = Result<VMClone, watcher::Error>> + Send + use<> {
     let context_ = context.clone();
     let mut listed: BTreeSet<Key> = BTreeSet::new();
-    reflect(&context.client, writer, |_| {})
+    reflect(context, writer, |_| {})
         .inspect(move |event| {
             let mut links = lock(&context_.clone_links);
             match event {
@@ -314,6 +293,7 @@ fn tell_users_changed(context: &Context, changed: Vec<Reference>) {
             | Reference::Source(_)
             | Reference::Machine(..)
             | Reference::Name(..)
+            | Reference::Waits(..)
             | Reference::Uid(_) => {}
         }
     }
@@ -344,7 +324,7 @@ where
             wake_operations(&context_, "VMImage", key);
         }
     };
-    reflect(&context.client, writer, |_| {})
+    reflect(context, writer, |_| {})
         .inspect(move |event| match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::Apply(object) | Event::InitApply(object)) => {
@@ -430,24 +410,4 @@ pub(super) async fn secrets(context: &Arc<Context>) {
 
 fn key_of<K: Resource>(object: &K) -> Key {
     Key::new(object.namespace().unwrap_or_default(), object.name_any())
-}
-
-/// The pause between two tries at a watch: it grows, and holds no chance.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Steady(u32);
-
-impl Iterator for Steady {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let pause = Duration::from_millis(100) * 2u32.pow(self.0.min(8));
-        self.0 = self.0.saturating_add(1);
-        Some(pause.min(Duration::from_secs(15)))
-    }
-}
-
-impl Backoff for Steady {
-    fn reset(&mut self) {
-        self.0 = 0;
-    }
 }

@@ -33,9 +33,12 @@ pub struct View {
     machines: BTreeMap<MachineId, Seen>,
     by_uid: BTreeMap<String, BTreeSet<MachineId>>,
     by_name: BTreeMap<String, BTreeSet<MachineId>>,
+    by_group: BTreeMap<String, BTreeSet<MachineId>>,
     /// Machines that were seen to be gone after the last complete list.
     gone: BTreeMap<MachineId, Timestamp>,
     complete: Option<Timestamp>,
+    /// The first state that was known completely.
+    complete_since: Option<Timestamp>,
 }
 
 impl View {
@@ -52,6 +55,17 @@ impl View {
     /// The state of the platform that is known completely is not older than this.
     pub fn complete_as_of(&self) -> Option<Timestamp> {
         self.complete
+    }
+
+    /// Since when nothing could appear unseen: the state of the first complete list.
+    pub fn complete_since(&self) -> Option<Timestamp> {
+        self.complete_since
+    }
+
+    /// Machines of a managed group, by ID.
+    pub fn in_group(&self, group: &str) -> impl Iterator<Item = &Seen> {
+        let ids = self.by_group.get(group).into_iter().flatten();
+        ids.filter_map(|id| self.machines.get(id))
     }
 
     /// A machine by its ID.
@@ -130,6 +144,7 @@ impl View {
             }
             self.gone.retain(|_, at| *at > as_of);
             self.complete = Some(as_of);
+            self.complete_since.get_or_insert(as_of);
         }
         changed
     }
@@ -177,6 +192,9 @@ impl View {
         for name in names(&machine) {
             self.by_name.entry(name).or_default().insert(id.clone());
         }
+        if let Some(group) = &machine.group {
+            self.by_group.entry(group.clone()).or_default().insert(id.clone());
+        }
         self.machines.insert(id, Seen { machine: Arc::new(machine), as_of, first_seen });
         news
     }
@@ -188,6 +206,9 @@ impl View {
         }
         for name in names(&seen.machine) {
             unlink(&mut self.by_name, &name, id);
+        }
+        if let Some(group) = &seen.machine.group {
+            unlink(&mut self.by_group, group, id);
         }
         true
     }

@@ -128,6 +128,13 @@ impl Work<'_> {
         Ok(written.map_or(Done::Void, Done::Wrote))
     }
 
+    pub(super) async fn take_over(&self, asked_at: Timestamp) -> Result<Done, Error> {
+        let Some(desired) = self.desired else { return Ok(Done::Nothing) };
+        let token = Token::new(&self.record.uid, 1);
+        let intent = self.intend(&token, asked_at, &desired.request.name, &desired.placed);
+        Ok(intent.await?.map_or(Done::Void, Done::Wrote))
+    }
+
     /// Writes down that a machine is this record's, where nothing on the machine itself says so.
     pub(super) async fn claim(&self, id: &MachineId) -> Result<Done, Error> {
         let incarnation = self.record.token().map_or(1, |token| token.incarnation);
@@ -138,6 +145,7 @@ impl Work<'_> {
         let (uid, wanted) = (&self.record.uid, self.record.platform_name.as_ref());
         if let (Some(seen), Some(wanted)) = (&seen, wanted)
             && !broken(Rule::ExclusiveClaim)
+            && self.record.said_id.is_none()
             && claims::is_anothers(self.context, &provider, &seen.machine, wanted, uid).await?
         {
             return Ok(Done::Refused);
@@ -154,6 +162,7 @@ impl Work<'_> {
             forget_machine(&mut new);
         }
         new.id = Some(id.0.clone());
+        new.platform_name = seen.map(|seen| seen.machine.name.clone()).or(new.platform_name);
         new.incarnation = incarnation;
         new.created_at = created_at.map(Time);
         let written = self.write_status(&new).await?;

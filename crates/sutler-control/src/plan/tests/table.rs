@@ -384,3 +384,35 @@ fn what_is_not_known_is_said_and_looked_at_again() {
     case.unreachable = Some(Blocker { retry: None, ..blocker });
     check(&case, Step::Rest, "Why");
 }
+
+#[test]
+fn who_has_not_looked_since_does_not_take_the_machine_of_the_incarnation_before() {
+    let old = || Machine { token: None, created_at: Some(at(-50)), ..ours(1) };
+    let case = |sight| {
+        let case = Case::new().asked_as(2).without_tokens().sees(sight);
+        case.record(|record| record.machine_name = None)
+    };
+    // Its own view is from before the intent of the second incarnation, at second 0.
+    let stale = case(Sight::Whole(vec![old()], -5)).plan();
+    assert!(!matches!(stale.step, Step::Claim(_)), "{:?}", stale.step);
+    // One that was seen since, or made since, is there.
+    let seen = case(Sight::Whole(vec![old()], 5)).plan();
+    assert_eq!(seen.step, Step::Claim("1".into()));
+    let made = Machine { created_at: Some(at(3)), ..old() };
+    assert_eq!(case(Sight::One(made, 5)).plan().step, Step::Claim("1".into()));
+}
+
+#[test]
+fn a_machine_that_another_process_put_on_record_does_not_hide_our_own() {
+    let case = Case::new()
+        .asked_as(2)
+        .without_tokens()
+        .record(|record| record.id = Some("1".into()))
+        .memory(|memory| memory.id_since = Some(at(5)))
+        .outcome(Outcome::Accepted { id: Some("7".into()), task: None, at: at(2) })
+        .sees(Sight::Gone("1".into(), 95));
+    let plan = case.plan();
+    assert!(!matches!(plan.step, Step::Create { .. }), "{:?}", plan.step);
+    let both = case.sees(Sight::Gone("7".into(), 95)).plan();
+    assert!(matches!(both.step, Step::Create { incarnation: 3 }), "{:?}", both.step);
+}

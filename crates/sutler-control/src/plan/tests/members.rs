@@ -1,0 +1,170 @@
+//! Machines that their platform calls as it pleases: members of managed groups, and those that somebody
+//! else asked for.
+
+use sutler_api::names::reasons;
+
+use super::*;
+
+/// A record that waits for a member of its group, which it asked for at second 0.
+fn waiting() -> Case {
+    let case = Case::new().asked().without_tokens().can(|can| {
+        can.returns_id = false;
+        can.unique_by = UniqueBy::None;
+    });
+    let mut case = case.outcome(Outcome::Accepted { id: None, task: None, at: at(1) });
+    case.hashed = false;
+    case.record.group = Some("pool".to_owned());
+    case.record.platform_name = Some("pool-0001".to_owned());
+    case.desired.request.name = "pool-0001".to_owned();
+    case
+}
+
+/// A member that was made at this second.
+fn member(id: &str, made: i64) -> Machine {
+    let mut machine = Machine::new(id, format!("worker-{id}"), Power::On);
+    machine.group = Some("pool".to_owned());
+    machine.created_at = Some(at(made));
+    machine.ips = vec![format!("10.0.0.{id}")];
+    machine
+}
+
+fn claims(case: &Case, id: &str) {
+    assert_eq!(case.plan().step, Step::Claim(id.into()), "{:?}", case.plan().report);
+}
+
+fn keeps_looking(case: &Case) {
+    let plan = case.plan();
+    assert!(matches!(plan.step, Step::Look(_)), "{:?}", plan.step);
+    assert_eq!(plan.report.reason, reasons::DISCOVERING);
+}
+
+#[test]
+fn a_member_that_came_after_the_request_is_taken() {
+    claims(&waiting().sees(Sight::Whole(vec![member("7", 20)], 50)), "7");
+}
+
+#[test]
+fn one_that_was_there_before_is_somebody_elses() {
+    keeps_looking(&waiting().sees(Sight::Whole(vec![member("7", -5)], 50)));
+}
+
+#[test]
+fn without_a_time_only_who_saw_everything_before_knows_what_is_new() {
+    let untold = || Machine { created_at: None, ..member("7", 0) };
+    // A process that began to look after the request cannot tell.
+    keeps_looking(&waiting().sees(Sight::Whole(vec![untold()], 50)));
+    let watched = waiting().sees(Sight::Whole(vec![], -10));
+    claims(&watched.sees(Sight::Whole(vec![untold()], 50)), "7");
+    let there = waiting().sees(Sight::Whole(vec![untold()], -10));
+    keeps_looking(&there.sees(Sight::Whole(vec![untold()], 50)));
+}
+
+#[test]
+fn those_who_wait_take_turns() {
+    let mut second = waiting().sees(Sight::Whole(vec![member("7", 20), member("8", 30)], 50));
+    second.turn = 1;
+    claims(&second, "8");
+    second.turn = 2;
+    keeps_looking(&second);
+}
+
+#[test]
+fn a_member_that_another_has_or_that_is_off_or_of_another_group_is_left_alone() {
+    let mut taken = waiting().sees(Sight::Whole(vec![member("7", 20)], 50));
+    taken.rival = true;
+    keeps_looking(&taken);
+    let off = Machine { power: Power::Off, ..member("7", 20) };
+    keeps_looking(&waiting().sees(Sight::Whole(vec![off], 50)));
+    let other = Machine { group: Some("pool-2".to_owned()), ..member("7", 20) };
+    keeps_looking(&waiting().sees(Sight::Whole(vec![other], 50)));
+}
+
+#[test]
+fn a_name_comes_before_an_address_and_an_address_before_any_member() {
+    let named = Machine { name: "pool-0001-k8s".to_owned(), ..member("9", 30) };
+    let all = vec![member("7", 20), member("8", 30), named];
+    let mut case = waiting().sees(Sight::Whole(all, 50));
+    case.record.addresses = vec!["10.0.0.8".to_owned()];
+    claims(&case, "9");
+    let mut case = waiting().sees(Sight::Whole(vec![member("7", 20), member("8", 30)], 50));
+    case.record.addresses = vec!["10.0.0.8".to_owned()];
+    claims(&case, "8");
+    // What has the address but was there before is somebody else's.
+    let mut case = waiting().sees(Sight::Whole(vec![member("8", -30)], 50));
+    case.record.addresses = vec!["10.0.0.8".to_owned()];
+    keeps_looking(&case);
+}
+
+#[test]
+fn a_member_keeps_its_own_name_and_stays_ours() {
+    let mut case = waiting().sees(Sight::Whole(vec![member("7", 20)], 50));
+    case.record.id = Some("7".into());
+    case.record.machine_name = Some("worker-7".to_owned());
+    case.record.created_at = Some(at(20));
+    case.record.provisioned = true;
+    let plan = case.plan();
+    assert!(plan.report.ready, "{:?}", plan.report);
+    // Another that was given its ID is not.
+    case.sights = vec![Sight::Whole(vec![member("7", 90)], 95)];
+    assert!(!case.plan().report.ready);
+}
+
+#[test]
+fn one_that_comes_after_its_record_was_deleted_is_claimed_and_removed() {
+    let case = waiting().deleting().sees(Sight::Whole(vec![member("7", 20)], 50));
+    claims(&case, "7");
+    let mut known = case;
+    known.record.id = Some("7".into());
+    known.record.machine_name = Some("worker-7".to_owned());
+    known.record.created_at = Some(at(20));
+    assert_eq!(known.plan().step, Step::Delete("7".into(), DeleteWhy::Goal));
+    // Nothing came: it is waited for until its time is over.
+    let none = waiting().deleting().sees(Sight::Whole(vec![], 50));
+    assert!(matches!(none.plan().step, Step::Look(_)));
+    let over = waiting().deleting().sees(Sight::Whole(vec![], 301)).at(302);
+    assert_eq!(over.plan().step, Step::Forget(ForgetWhy::Gone));
+}
+
+#[test]
+fn what_came_after_its_time_is_taken_all_the_same() {
+    let late = waiting().at(1000).sees(Sight::Whole(vec![], 990));
+    assert_eq!(late.plan().report.reason, reasons::DISCOVERY_TIMEOUT);
+    assert_eq!(late.plan().report.phase, sutler_api::infra::VirtualMachinePhase::Failed);
+    claims(&late.sees(Sight::Whole(vec![member("7", 980)], 999)), "7");
+}
+
+#[test]
+fn a_machine_that_is_made_once_is_not_made_again() {
+    let mut gone = Case::new().complete().sees(Sight::Whole(vec![], 95));
+    assert!(matches!(gone.plan().step, Step::Create { incarnation: 2 }));
+    gone.record.once = true;
+    let plan = gone.plan();
+    assert_eq!(plan.step, Step::Rest);
+    assert_eq!(plan.report.reason, reasons::MACHINE_LOST);
+    assert!(plan.report.stalled);
+}
+
+#[test]
+fn what_somebody_else_asked_for_is_looked_for_and_never_asked_for() {
+    let mut case = waiting();
+    case.record.asked_at = Some(at(-100));
+    case.record.intent = None;
+    case.memory = Memory::default();
+    assert_eq!(case.plan().step, Step::TakeOver { asked_at: at(-100) });
+    case.record.intent = Some(Intent {
+        token: Token::new(UID, 1),
+        first_requested_at: at(-100),
+        requested_at: at(-100),
+    });
+    for now in [100, 1000, 100_000] {
+        for returns_id in [false, true] {
+            let case = case.clone().at(now).sees(Sight::Whole(vec![], now - 1));
+            let plan = case.can(|can| can.returns_id = returns_id).plan();
+            assert!(matches!(plan.step, Step::Look(_)), "{now} {:?}", plan.step);
+        }
+    }
+    let said = case.record(|record| record.said_id = Some("4711".to_owned()));
+    let mut machine = Machine::new("uuid", "whatever", Power::On);
+    machine.raw.insert("id".to_owned(), "4711".to_owned());
+    claims(&said.sees(Sight::Whole(vec![machine], 50)), "uuid");
+}
