@@ -124,7 +124,10 @@ impl Hooks {
             status.id.as_ref() == Some(&id.0) && status.power_state == Some(PowerState::On)
         });
         let on = |truth: &sutler_sim::Truth| {
-            truth.machine.id == *id && truth.machine.power == Power::On && !truth.broken
+            // Another machine may have been given the ID of a dead one; the platform refuses then.
+            let own = truth.machine.token.as_ref().map(|token| &token.uid) == vm.uid().as_ref();
+            let runs = truth.machine.power == Power::On && !truth.broken;
+            truth.machine.id == *id && own && runs
         };
         if !asked || !its || !sim.machines().iter().any(on) {
             return Ok(());

@@ -35,6 +35,7 @@ const KEPT: &[(u64, &str)] = &[
     (1_416, "a machine that was kept without a record was taken for another's"),
     (200_659, "a machine was asked for beside the one that another process had just made"),
     (200_693, "a snapshot waited for a machine whose ID another had been given"),
+    (302_652, "a dead machine that only a stale view showed was put on record for the next one"),
 ];
 
 /// Each rule with a seed that notices when it is broken.

@@ -172,11 +172,23 @@ fn draft(txn: &mut Txn<'_>, request: &CreateRequest, cpu: u32, memory_mib: u64) 
     machine.tags = request.tags.clone();
     machine.group = request.managed_node.as_ref().map(|node| node.group.clone());
     machine.created_at = Some(txn.now);
+    if request.managed_node.is_some() {
+        // Such platforms know a node by a number as well.
+        machine.raw.insert("id".to_owned(), (number + 1).to_string());
+        if txn.settings.own_names {
+            machine.name = format!("worker-{}", number + 1);
+        }
+    }
+    let named = machine.name.clone();
     let cards = validate::cards(txn, request);
     let mut row = Row::of(machine, number);
     row.cards = cards;
     row.power_on = request.power_on;
-    row.hostname = format!("{}{}", request.hostname, txn.settings.hostname_suffix);
+    let hostname = match txn.settings.own_names && request.managed_node.is_some() {
+        true => &named,
+        false => &request.hostname,
+    };
+    row.hostname = format!("{hostname}{}", txn.settings.hostname_suffix);
     row.user_data = request.user_data.clone();
     row.meta_data = request.meta_data.clone();
     Ok(row)

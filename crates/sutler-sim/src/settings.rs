@@ -63,8 +63,12 @@ pub struct Settings {
     pub event_buffer: usize,
     /// Whether machines have IPv6 addresses too.
     pub ipv6: bool,
+    /// How many addresses are left out before the first, so that platforms on one network differ.
+    pub first_address: u64,
     /// What the platform puts behind the hostname that it was asked for.
     pub hostname_suffix: String,
+    /// Whether nodes of managed groups are called as the platform pleases, whatever was asked for.
+    pub own_names: bool,
     /// Hosts that machines run on.
     pub hosts: Vec<HostSettings>,
     /// What may be used in all.
@@ -107,7 +111,9 @@ impl Default for Settings {
             name_limit: 63,
             event_buffer: 4096,
             ipv6: false,
+            first_address: 0,
             hostname_suffix: String::new(),
+            own_names: false,
             hosts: vec![HostSettings::default()],
             quota: Quota::default(),
             templates: vec![TemplateSettings::default()],

@@ -58,7 +58,7 @@ pub(crate) fn image(txn: &Txn<'_>, image: &Image) -> Result<(String, u64)> {
 pub(crate) fn cards(txn: &mut Txn<'_>, request: &CreateRequest) -> Vec<Card> {
     if request.nics.is_empty() {
         let number = txn.number();
-        let ips = addresses(number, txn.settings.ipv6);
+        let ips = addresses(txn.settings.first_address + number, txn.settings.ipv6);
         return vec![Card { name: "eth0".to_owned(), mac: mac(number), network: None, ips }];
     }
     request.nics.iter().map(|nic| card(txn, nic)).collect()
@@ -69,7 +69,7 @@ pub(crate) fn card(txn: &mut Txn<'_>, nic: &sutler_provider::Nic) -> Card {
     let number = txn.number();
     let ips = match &nic.ip {
         Some(ip) => vec![ip.clone()],
-        None => addresses(number, txn.settings.ipv6),
+        None => addresses(txn.settings.first_address + number, txn.settings.ipv6),
     };
     Card {
         name: nic.name.clone(),

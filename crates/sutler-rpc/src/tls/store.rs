@@ -88,6 +88,11 @@ impl Store {
         }))
     }
 
+    /// What a server of another protocol shows and demands now; none where there is nothing to show.
+    pub fn server_config(&self) -> Option<Arc<rustls::ServerConfig>> {
+        self.0.loaded.load().server.clone()
+    }
+
     pub(crate) fn loaded(&self) -> Arc<Loaded> {
         self.0.loaded.load_full()
     }
