@@ -1,0 +1,417 @@
+//! The controller of NodeGroups: as many records as there should be nodes.
+
+mod members;
+mod plan;
+mod provider;
+mod status;
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    Api, Resource as _, ResourceExt as _,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+    runtime::controller::Action,
+};
+use serde_json::{Value, json};
+use sutler_api::{
+    autoscaler::{
+        NodeGroup, VPSieNode, VPSieNodeSpec,
+        removal::{self, REMOVING},
+    },
+    names::{MANAGER, annotations, finalizers, labels, reasons},
+};
+use sutler_control::kit::{Key, lock, status_difference};
+
+pub use members::Members;
+pub use plan::{Leave, MOST, Member, Plan, REPLACED, Wanted, name_of, plan};
+
+use crate::{
+    cluster,
+    context::{Context, key_of},
+    node::Error,
+};
+
+/// The pause after which a group is looked at even if nothing happened.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// The pause after something that a person or another object stands in the way of.
+const BLOCKED: Duration = Duration::from_secs(15);
+
+/// The pause after a write that came too late.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Requests to the API that are under way at the same time.
+const TOGETHER: usize = 8;
+
+/// What stands in a group's way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// In a word.
+    pub(crate) reason: &'static str,
+    /// For people.
+    pub(crate) message: String,
+}
+
+/// The next try after an error of the API.
+pub(crate) fn error_policy(_: Arc<NodeGroup>, error: &Error, _: Arc<Context>) -> Action {
+    let Error::Api(source) = error;
+    tracing::debug!(error = source as &dyn std::error::Error, "a group is tried again");
+    Action::requeue(Duration::from_secs(2))
+}
+
+/// Looks at one group.
+pub(crate) async fn reconcile(
+    cached: Arc<NodeGroup>,
+    context: Arc<Context>,
+) -> Result<Action, Error> {
+    let group = freshest(&context, cached);
+    let key = key_of(group.as_ref());
+    let ours = group.finalizers().iter().any(|name| name == finalizers::NODE_GROUP);
+    if group.metadata.deletion_timestamp.is_some() {
+        return drain(&context, &group, &key, ours).await;
+    }
+    // Others are somebody else's, and left alone.
+    if !removal::is_managed(&group) {
+        return Ok(Action::await_change());
+    }
+    if !ours {
+        let mut names = group.finalizers().to_vec();
+        names.push(finalizers::NODE_GROUP.to_owned());
+        write(&context, &group, json!({ "metadata": { "finalizers": names } })).await?;
+        return Ok(Action::requeue(AGAIN));
+    }
+    let listed = match removal::removing(&group) {
+        Ok(listed) => listed,
+        Err(error) => {
+            let trouble = Trouble { reason: reasons::UNREADABLE, message: error.to_string() };
+            return say(&context, &group, &key, &Plan::default(), Some(trouble)).await;
+        }
+    };
+    if let Some(trouble) = refusal(&group) {
+        return say(&context, &group, &key, &Plan::default(), Some(trouble)).await;
+    }
+    let size = removal::target_size(&group);
+    let wanted = Wanted {
+        name: group.name_any(),
+        size: usize::try_from(size).unwrap_or_default(),
+        most: usize::try_from(group.spec.max_nodes).unwrap_or_default(),
+        removing: listed,
+    };
+    let members = lock(&context.members).of_group(&key);
+    let next = plan(&wanted, &members);
+    // Which records go, and how many stay, is on record before one of them is touched.
+    let next_size = next.size.and_then(|size| i32::try_from(size).ok());
+    let size = next_size.unwrap_or(size);
+    if next.removing.is_some() || group.spec.desired_nodes != size {
+        let mut body = json!({});
+        if group.spec.desired_nodes != size {
+            body["spec"] = json!({ "desiredNodes": size });
+        }
+        if let Some(removing) = &next.removing {
+            body["metadata"]["annotations"] = json!({ REMOVING: list(removing) });
+        }
+        write(&context, &group, body).await?;
+        for name in wanted.removing.iter().chain(next.removing.iter().flatten()) {
+            context.wake_record(&Key::new(&key.namespace, name));
+        }
+        return Ok(Action::requeue(AGAIN));
+    }
+    let connected = cluster::of_group(&context, &group).await;
+    let trouble = match connected {
+        Err(message) => Some(Trouble { reason: "ClusterNotReachable", message }),
+        Ok(_) => carry_out(&context, &group, &key, &next).await?,
+    };
+    say(&context, &group, &key, &next, trouble).await
+}
+
+/// What a group asks for that cannot be.
+fn refusal(group: &NodeGroup) -> Option<Trouble> {
+    let spec = &group.spec;
+    let invalid = |message: String| Some(Trouble { reason: reasons::INVALID, message });
+    if spec.min_nodes > spec.max_nodes {
+        return invalid(
+            "spec.minNodes is above spec.maxNodes: lower the one or raise the other".into(),
+        );
+    }
+    if i64::from(spec.max_nodes) > i64::from(MOST) {
+        return invalid(format!("spec.maxNodes: a group has at most {MOST} nodes"));
+    }
+    let longest = name_of(&group.name_any(), MOST).len();
+    if longest > 63 {
+        return invalid(format!(
+            "metadata.name: names of nodes would have {longest} characters, and 63 is the most: \
+             choose a shorter one"
+        ));
+    }
+    None
+}
+
+/// Makes and deletes records as the plan says.
+async fn carry_out(
+    context: &Arc<Context>,
+    group: &Arc<NodeGroup>,
+    key: &Key,
+    next: &Plan,
+) -> Result<Option<Trouble>, Error> {
+    let api: Api<VPSieNode> = Api::namespaced(context.client.clone(), &key.namespace);
+    for name in &next.given_up {
+        let message = format!("{name} stays in the group: its pods did not leave");
+        context.recorder.warn(group.as_ref(), reasons::DRAIN_FAILED, &message).await;
+    }
+    for name in &next.delete {
+        let known = Context::cached(&context.records, &Key::new(&key.namespace, name));
+        let exactly = Preconditions {
+            uid: known.as_ref().and_then(|known| known.uid()),
+            resource_version: None,
+        };
+        let params = DeleteParams::background().preconditions(exactly);
+        match api.delete(name, &params).await {
+            Ok(_) => {
+                let message = format!("{name} has been drained and is removed");
+                context.recorder.note(group.as_ref(), "Removed", &message).await;
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if next.make.is_empty() {
+        return Ok(None);
+    }
+    if group.spec.provider_ref.is_none()
+        && let Err(message) = provider::ensure(context).await?
+    {
+        return Ok(Some(Trouble { reason: reasons::PROVIDER_NOT_READY, message }));
+    }
+    let making: Vec<BoxFuture<'_, Result<Option<String>, kube::Error>>> =
+        next.make.iter().map(|name| make(context, &api, group, name).boxed()).collect();
+    let made: Vec<Result<Option<String>, kube::Error>> =
+        stream::iter(making).buffered(TOGETHER).collect().await;
+    for one in made {
+        if let Some(message) = one? {
+            return Ok(Some(Trouble { reason: reasons::INVALID, message }));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes one record; what stands in its way comes back.
+async fn make(
+    context: &Context,
+    api: &Api<VPSieNode>,
+    group: &NodeGroup,
+    name: &str,
+) -> Result<Option<String>, kube::Error> {
+    let record = record_of(group, name);
+    match api.create(&PostParams::default(), &record).await {
+        Ok(fresh) => {
+            lock(&context.members).put(&fresh);
+            let message = format!("{name} was added");
+            context.recorder.note(group, "Added", &message).await;
+            Ok(None)
+        }
+        // A view that is behind: it is there, and will be seen.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+            Ok(Some(status.message.clone()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The record of a group's node.
+fn record_of(group: &NodeGroup, name: &str) -> VPSieNode {
+    let spec = &group.spec;
+    let managed = spec.class_ref.is_none();
+    let size = spec.preferred_instance_type.clone().or_else(|| spec.offering_ids.first().cloned());
+    VPSieNode {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: group.namespace(),
+            labels: Some(
+                [
+                    (labels::MANAGED.to_owned(), "true".to_owned()),
+                    (labels::NODE_GROUP.to_owned(), group.name_any()),
+                ]
+                .into(),
+            ),
+            annotations: Some(
+                [(annotations::CREATION_REASON.to_owned(), reason_of(group).to_owned())].into(),
+            ),
+            owner_references: group.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: VPSieNodeSpec {
+            node_group_name: group.name_any(),
+            provider_ref: spec.provider_ref.clone(),
+            class_ref: spec.class_ref.clone(),
+            image_ref: spec.image_ref.clone(),
+            vpsie_instance_id: managed.then_some(0),
+            instance_type: size.or_else(|| spec.class_ref.as_ref().map(|class| class.name.clone())),
+            datacenter_id: spec.datacenter_id.clone(),
+            resource_identifier: spec.resource_identifier.clone(),
+            project: spec.project.clone(),
+            os_image_id: spec.os_image_id.clone(),
+            kubernetes_version: spec.kubernetes_version.clone(),
+            ssh_key_ids: spec.ssh_key_ids.clone(),
+            ..VPSieNodeSpec::default()
+        },
+        status: None,
+    }
+}
+
+/// Why a record is made, in upstream's words.
+fn reason_of(group: &NodeGroup) -> &'static str {
+    let status = group.status.as_ref();
+    match status.is_none_or(|status| status.current_nodes == 0 && status.last_scale_time.is_none())
+    {
+        true => "initial",
+        false => "manual",
+    }
+}
+
+/// Lets a group's nodes go, and then the group.
+async fn drain(
+    context: &Arc<Context>,
+    group: &Arc<NodeGroup>,
+    key: &Key,
+    ours: bool,
+) -> Result<Action, Error> {
+    if !ours {
+        return Ok(Action::await_change());
+    }
+    let api: Api<VPSieNode> = Api::namespaced(context.client.clone(), &key.namespace);
+    let members = lock(&context.members).of_group(key);
+    if members.is_empty() {
+        // The API itself has the last word: a cache may be behind.
+        let selector = format!("{}={}", labels::NODE_GROUP, key.name);
+        let left = api.list_metadata(&kube::api::ListParams::default().labels(&selector)).await?;
+        let owned = |owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| {
+            Some(&owner.uid) == group.uid().as_ref()
+        };
+        let mut left = left.items.iter().filter(|node| node.owner_references().iter().any(owned));
+        if left.next().is_some() {
+            return Ok(Action::requeue(BLOCKED));
+        }
+        let names: Vec<&String> =
+            group.finalizers().iter().filter(|name| *name != finalizers::NODE_GROUP).collect();
+        write(context, group, json!({ "metadata": { "finalizers": names } })).await?;
+        return Ok(Action::await_change());
+    }
+    for (name, member) in &members {
+        if member.deleting {
+            continue;
+        }
+        match api.delete(name, &DeleteParams::background()).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let message = format!("{} nodes are still there", members.len());
+    let trouble = Trouble { reason: reasons::DELETING, message };
+    say(context, group, key, &Plan::default(), Some(trouble)).await
+}
+
+/// Writes what is other in the status.
+async fn say(
+    context: &Arc<Context>,
+    group: &Arc<NodeGroup>,
+    key: &Key,
+    next: &Plan,
+    trouble: Option<Trouble>,
+) -> Result<Action, Error> {
+    let now = context.clock.now();
+    let members = lock(&context.members).of_group(key);
+    let records = members
+        .keys()
+        .filter_map(|name| Context::cached(&context.records, &Key::new(&key.namespace, name)));
+    let records: Vec<Arc<VPSieNode>> = records.collect();
+    let warning = context.clusters.trouble(&cluster::Id::of(group));
+    let said = status::Said {
+        group,
+        members: &members,
+        records: &records,
+        plan: next,
+        trouble: trouble.as_ref(),
+        warning: warning.as_deref(),
+        scaling: lock(&context.scaling).get(key).cloned().unwrap_or_default(),
+        now,
+    };
+    let new = status::next(&said);
+    let old = group.status.clone().unwrap_or_default();
+    if let Some(patch) = status_difference(&old, &new) {
+        let body = json!({
+            "metadata": { "resourceVersion": group.resource_version(), "uid": group.uid() },
+            "status": patch,
+        });
+        let api: Api<NodeGroup> = Api::namespaced(context.client.clone(), &key.namespace);
+        let params = PatchParams::apply(MANAGER);
+        match api.patch_status(&key.name, &params, &Patch::Merge(body)).await {
+            Ok(fresh) => wrote(context, fresh),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                return Ok(Action::requeue(AGAIN));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        status::tell(context, group, &old, &new).await;
+    }
+    Ok(Action::requeue(if trouble.is_some() { BLOCKED } else { RESYNC }))
+}
+
+/// Writes the group over exactly the version that was looked at.
+async fn write(
+    context: &Arc<Context>,
+    group: &Arc<NodeGroup>,
+    mut body: Value,
+) -> Result<(), Error> {
+    body["metadata"]["resourceVersion"] = json!(group.resource_version());
+    body["metadata"]["uid"] = json!(group.uid());
+    let namespace = group.namespace().unwrap_or_default();
+    let api: Api<NodeGroup> = Api::namespaced(context.client.clone(), &namespace);
+    let params = PatchParams::apply(MANAGER);
+    match api.patch(&group.name_any(), &params, &Patch::Merge(body)).await {
+        Ok(fresh) => {
+            wrote(context, fresh);
+            Ok(())
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn wrote(context: &Context, mut fresh: NodeGroup) {
+    fresh.metadata.managed_fields = None;
+    let uid = fresh.uid().unwrap_or_default();
+    lock(&context.written_groups).insert(uid, Arc::new(fresh));
+}
+
+/// The newer of the cached group and the one that our last write left.
+fn freshest(context: &Context, cached: Arc<NodeGroup>) -> Arc<NodeGroup> {
+    let version = |group: &NodeGroup| -> u64 {
+        group.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
+    };
+    let uid = cached.uid().unwrap_or_default();
+    let mut written = lock(&context.written_groups);
+    match written.get(&uid) {
+        Some(newer) if version(newer) > version(&cached) => newer.clone(),
+        _ => {
+            written.remove(&uid);
+            cached
+        }
+    }
+}
+
+/// The list of names as it is written down; nothing where there are none.
+fn list(names: &BTreeSet<String>) -> Value {
+    match names.is_empty() {
+        true => Value::Null,
+        false => json!(json!(names).to_string()),
+    }
+}
+
+/// A time as the API writes it.
+fn time(at: jiff::Timestamp) -> Option<Time> {
+    Some(Time(at))
+}

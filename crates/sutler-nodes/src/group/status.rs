@@ -1,0 +1,159 @@
+//! What a group says.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use sutler_api::{
+    autoscaler::{NodeCondition, NodeGroup, NodeGroupStatus, NodeInfo, VPSieNode, removal},
+    names::{condition_types, labels, reasons},
+};
+
+use super::{Member, Plan, Trouble, time};
+use crate::{conditions, context::Context};
+
+/// What a status is made from.
+pub(super) struct Said<'a> {
+    pub(super) group: &'a NodeGroup,
+    pub(super) members: &'a BTreeMap<String, Member>,
+    pub(super) records: &'a [Arc<VPSieNode>],
+    pub(super) plan: &'a Plan,
+    pub(super) trouble: Option<&'a Trouble>,
+    /// What is not as it should be and does not stand in the way.
+    pub(super) warning: Option<&'a str>,
+    /// What its scaling has to say.
+    pub(super) scaling: crate::scale::Said,
+    pub(super) now: Timestamp,
+}
+
+/// The next status.
+pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
+    let Said { group, members, now, .. } = said;
+    let generation = group.metadata.generation;
+    let mut status = group.status.clone().unwrap_or_default();
+    let count = |test: &dyn Fn(&Member) -> bool| {
+        i32::try_from(members.values().filter(|member| test(member)).count()).unwrap_or(i32::MAX)
+    };
+    let live = count(&|member| !member.deleting);
+    let made = i32::try_from(said.plan.make.len()).unwrap_or_default();
+    let ready = count(&|member| !member.deleting && member.ready);
+    let failed = count(&|member| !member.deleting && member.failed);
+    let wanted = removal::target_size(group);
+    if wanted != status.desired_nodes {
+        let grows = wanted > status.desired_nodes;
+        status.last_scale_time = time(*now);
+        match grows {
+            true => status.last_scale_up_time = time(*now),
+            false => status.last_scale_down_time = time(*now),
+        }
+    }
+    // What was just made is there, though a cache may not show it yet.
+    let seen = i32::try_from(said.records.len()).unwrap_or_default();
+    status.current_nodes = live.max((seen + made).min(live));
+    status.desired_nodes = wanted;
+    status.ready_nodes = ready;
+    status.failed_nodes = Some(failed);
+    status.selector = Some(format!("{}={}", labels::NODE_GROUP, group.name_any()));
+    status.nodes = said.records.iter().map(|record| info(record)).collect();
+    status
+        .nodes
+        .sort_by(|a, b| (&a.node_name, &a.instance_id).cmp(&(&b.node_name, &b.instance_id)));
+    let platform = said.records.iter().find_map(|record| record.spec.vpsie_group_id);
+    status.vpsie_group_id = platform.or(status.vpsie_group_id);
+    status.observed_generation = generation;
+    let list = &mut status.conditions;
+    let set = |list: &mut Vec<NodeCondition>, type_: &str, value, reason: &str, message: &str| {
+        conditions::set(list, type_, Some(value), reason, message, generation, *now);
+    };
+    let leaving = removal::removing(group).map(|names| names.len()).unwrap_or_default();
+    let moving = ready != wanted || leaving > 0 || count(&|member| member.deleting) > 0;
+    let counts = format!("{ready} of {wanted} nodes are ready");
+    let (well, reason, message) = match said.trouble {
+        Some(trouble) => (false, trouble.reason, trouble.message.clone()),
+        None if said.plan.too_many_failures => {
+            let message = format!(
+                "{counts}; {failed} records have failed and no more are made in their place: look at \
+                 them and delete them"
+            );
+            (false, reasons::TOO_MANY_FAILURES, message)
+        }
+        None if ready >= wanted => (true, reasons::READY, counts),
+        None => (false, reasons::SCALING, counts),
+    };
+    set(list, condition_types::READY, well, reason, &message);
+    let scaling = if moving { reasons::SCALING } else { "Steady" };
+    set(list, condition_types::SCALING, moving, scaling, &message);
+    let least = group.spec.min_nodes;
+    let at_least = wanted <= least;
+    let text = format!("{wanted} nodes are wanted, and {least} is the least");
+    set(list, condition_types::AT_MIN_CAPACITY, at_least, "Size", &text);
+    let most = group.spec.max_nodes;
+    let text = format!("{wanted} nodes are wanted, and {most} is the most");
+    set(list, condition_types::AT_MAX_CAPACITY, wanted >= most, "Size", &text);
+    for (type_, what) in [
+        (condition_types::SCALE_UP_HELD, &said.scaling.grow),
+        (condition_types::SCALE_DOWN_HELD, &said.scaling.shrink),
+        (condition_types::CHEAPER, &said.scaling.proposal),
+        (condition_types::NOT_SCALED, &said.scaling.unfit),
+    ] {
+        match what {
+            Some(why) => set(list, type_, true, "Decided", why),
+            None => conditions::clear(list, type_),
+        }
+    }
+    let stalled = said.plan.too_many_failures
+        || said.trouble.is_some_and(|trouble| trouble.reason == reasons::INVALID);
+    match (stalled, said.trouble, said.warning) {
+        (true, _, _) => set(list, condition_types::ERROR, true, reason, &message),
+        (false, Some(trouble), _) if trouble.reason != reasons::DELETING => {
+            set(list, condition_types::ERROR, true, trouble.reason, &trouble.message);
+        }
+        (false, _, Some(warning)) => {
+            set(list, condition_types::ERROR, true, "ClusterRefNotUsed", warning);
+        }
+        (false, _, None) => conditions::clear(list, condition_types::ERROR),
+    }
+    match stalled {
+        true => set(list, condition_types::STALLED, true, reason, &message),
+        false => conditions::clear(list, condition_types::STALLED),
+    }
+    status
+}
+
+fn info(record: &VPSieNode) -> NodeInfo {
+    let status = record.status.clone().unwrap_or_default();
+    NodeInfo {
+        node_name: status.node_name.unwrap_or_default(),
+        vps_id: record.spec.vpsie_instance_id,
+        instance_id: status.instance_id,
+        instance_type: record.spec.instance_type.clone().unwrap_or_default(),
+        status: status.phase.map(|phase| phase.as_str().to_owned()).unwrap_or_default(),
+        ip_address: record.spec.ip_address.clone(),
+        created_at: status.created_at,
+        ready_at: status.ready_at,
+    }
+}
+
+/// Tells people about turning points.
+pub(super) async fn tell(
+    context: &Context,
+    group: &NodeGroup,
+    old: &NodeGroupStatus,
+    new: &NodeGroupStatus,
+) {
+    let ready = |status: &NodeGroupStatus| {
+        conditions::find(&status.conditions, condition_types::READY).cloned()
+    };
+    let (before, now) = (ready(old), ready(new));
+    let Some(now) = now else { return };
+    if before.is_some_and(|before| {
+        (before.status, before.reason) == (now.status.clone(), now.reason.clone())
+    }) {
+        return;
+    }
+    let (reason, message) = (now.reason.unwrap_or_default(), now.message.unwrap_or_default());
+    match conditions::find(&new.conditions, condition_types::ERROR).is_some() {
+        true => context.recorder.warn(group, &reason, &message).await,
+        false => context.recorder.note(group, &reason, &message).await,
+    }
+}

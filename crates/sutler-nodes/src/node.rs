@@ -1,0 +1,578 @@
+//! The controller of VPSieNodes: fetch, plan, carry out one step, say so.
+
+mod discoverer;
+mod drainer;
+mod joiner;
+mod plan;
+mod provisioner;
+mod record;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    runtime::controller::Action,
+};
+use serde_json::{Value, json};
+use sutler_api::{
+    autoscaler::{NodeGroup, VPSieNode, VPSieNodeStatus, removal},
+    infra::VirtualMachine,
+    names::{MANAGER, annotations, finalizers, reasons},
+};
+use sutler_control::kit::{Key, lock, status_difference};
+
+pub use drainer::{Pods, sort as sort_pods};
+pub use joiner::{claim as claim_patch, node_of, wanted_labels};
+pub use plan::{DRAINED, DRAINING, Drain, Inputs, Limits, Plan, Report, Step, plan};
+pub use provisioner::{IMPLICIT_PROVIDER, machine_of};
+pub use record::{Asked, Machine, MachineRecord, Record};
+
+use crate::{
+    bootstrap,
+    cluster::{self, Cluster, Seen},
+    context::{Context, key_of},
+};
+
+/// Why a reconcile did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API refused or failed.
+    #[error("the API did not answer as needed")]
+    Api(#[from] kube::Error),
+}
+
+/// The pause after which a record is looked at even if nothing happened to it.
+const RESYNC: Duration = Duration::from_secs(1800);
+
+/// The pause while something is waited for that may happen unseen, as upstream's users know it.
+const WAITING: Duration = Duration::from_secs(10);
+
+/// The pause after a write that came too late.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What this process knows of one record. Forgetting it is safe.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// The record as our last write left it, until the cache has caught up.
+    written: Option<Arc<VPSieNode>>,
+    /// Whether the record is known to be off the books.
+    gone: bool,
+    /// How its drain goes.
+    drain: Drain,
+    /// When its status was last written.
+    said_at: Option<Timestamp>,
+    /// The addresses that it is known by.
+    ips: Vec<String>,
+}
+
+/// The next try after an error of the API.
+pub(crate) fn error_policy(_: Arc<VPSieNode>, error: &Error, _: Arc<Context>) -> Action {
+    let Error::Api(source) = error;
+    tracing::debug!(error = source as &dyn std::error::Error, "a node's record is tried again");
+    Action::requeue(Duration::from_secs(2))
+}
+
+/// What is known of one record and what hangs on it.
+struct Known {
+    node: Arc<VPSieNode>,
+    record: Record,
+    group: Option<Arc<NodeGroup>>,
+    vm: Option<Arc<VirtualMachine>>,
+    machine: MachineRecord,
+    cluster: Option<Arc<Cluster>>,
+    seen: Option<Seen>,
+    labelled: bool,
+    hints: Option<Vec<String>>,
+    removing: bool,
+}
+
+/// Looks at one record.
+pub(crate) async fn reconcile(
+    cached: Arc<VPSieNode>,
+    context: Arc<Context>,
+) -> Result<Action, Error> {
+    let uid = cached.uid().unwrap_or_default();
+    if context.memory(&uid, |memory| memory.gone) {
+        return Ok(Action::await_change());
+    }
+    let node = freshest(&context, &uid, cached);
+    let known = know(&context, node).await?;
+    remember(&context, &known);
+    let config = context.config();
+    let limits = Limits {
+        provisioning: context.settings.provisioning_timeout,
+        joining: context.settings.joining_timeout,
+    };
+    let patience =
+        Duration::from_secs(u64::try_from(config.pod_eviction_timeout_seconds).unwrap_or(120));
+    let now = context.clock.now();
+    let drain = context.memory(&uid, |memory| {
+        // What was given up is forgotten when nobody wants it any more.
+        if !known.removing && !known.record.deleting {
+            memory.drain = Drain::Unknown;
+        }
+        memory.drain.clone()
+    });
+    let inputs = Inputs {
+        record: &known.record,
+        machine: &known.machine,
+        node: known.seen.as_ref(),
+        labelled: known.labelled,
+        removing: known.removing,
+        drain: &drain,
+        hints: known.hints.as_deref(),
+        limits,
+        now,
+    };
+    let next = plan(&inputs);
+    let key = &known.record.key;
+    tracing::debug!(%key, step = ?next.step, reason = next.report.reason, "a node's record");
+    match carry_out(&context, &known, &next, patience).await? {
+        Done::Nothing => {}
+        Done::Again => return Ok(Action::requeue(AGAIN)),
+        Done::Blocked(message) => {
+            let report = Report {
+                reason: reasons::WAITING.to_owned(),
+                message,
+                error: true,
+                ..next.report.clone()
+            };
+            publish(&context, &known, &inputs, &report).await?;
+            return Ok(Action::requeue(WAITING));
+        }
+        Done::Gone => {
+            forget(&context, &known);
+            return Ok(Action::await_change());
+        }
+    }
+    let said = publish(&context, &known, &inputs, &next.report).await?;
+    let wake = match &next.step {
+        Step::Wait(at) => Some(*at),
+        _ => None,
+    };
+    let waits = matches!(known.machine.ours(), Some(machine) if machine.id.is_none());
+    let most = if waits { WAITING } else { RESYNC };
+    let at = [wake, said].into_iter().flatten().min();
+    Ok(Action::requeue(match at {
+        Some(at) => Duration::try_from(at.duration_since(now))
+            .unwrap_or_default()
+            .clamp(Duration::from_millis(1), most),
+        None => most,
+    }))
+}
+
+/// Gathers what is known of a record.
+async fn know(context: &Arc<Context>, node: Arc<VPSieNode>) -> Result<Known, Error> {
+    let record = Record::read(&node);
+    let key = &record.key;
+    let group_key = Key::new(&key.namespace, &node.spec.node_group_name);
+    let group = Context::cached(&context.groups, &group_key);
+    let cached = Context::cached(&context.machines, key);
+    // Only what carries our labels is cached; a record that goes looks at the API itself.
+    let vm = match cached {
+        Some(vm) => Some(vm),
+        None if record.deleting || record.made => {
+            let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &key.namespace);
+            api.get_opt(&key.name).await?.map(Arc::new)
+        }
+        None => None,
+    };
+    let machine = MachineRecord::read(vm.as_deref(), &record.uid);
+    let cluster = match &group {
+        Some(group) => cluster::of_group(context, group).await.ok(),
+        None => context.clusters.get(&cluster::Id::Own),
+    };
+    let name = &node.spec.node_group_name;
+    let managed = node.spec.class_ref.is_none();
+    let (seen, hints) = match &cluster {
+        None => (None, None),
+        Some(cluster) => cluster.read(|index| {
+            let seen = node_of(&record, name, machine.ours(), index).cloned();
+            let hints = machine
+                .ours()
+                .and_then(|ours| discoverer::addresses(&record, name, managed, ours, index));
+            (seen, hints)
+        }),
+    };
+    let labelled = match (&cluster, &seen) {
+        (Some(cluster), Some(seen)) => {
+            let object = Context::cached(&cluster.nodes, &Key::new("", &seen.name));
+            object.is_some_and(|object| claim(&node, group.as_deref(), &object).is_none())
+        }
+        _ => false,
+    };
+    let listed = group.as_ref().and_then(|group| removal::removing(group).ok()).unwrap_or_default();
+    let removing = listed.contains(&key.name);
+    Ok(Known { record, group, vm, machine, cluster, seen, labelled, hints, removing, node })
+}
+
+/// What a node lacks of what it should carry.
+fn claim(node: &VPSieNode, group: Option<&NodeGroup>, object: &Node) -> Option<Value> {
+    let taints = group.map(|group| group.spec.taints.as_slice()).unwrap_or_default();
+    claim_patch(object, &wanted_labels(node, group), taints)
+}
+
+/// Keeps the indexes by which events find this record.
+fn remember(context: &Context, known: &Known) {
+    let key = &known.record.key;
+    let ips = known.machine.ours().map(|machine| machine.ips.clone()).unwrap_or_default();
+    let before =
+        context.memory(&known.record.uid, |memory| std::mem::replace(&mut memory.ips, ips.clone()));
+    if before != ips {
+        let mut addresses = lock(&context.addresses);
+        for ip in &before {
+            if let Some(keys) = addresses.get_mut(ip) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    addresses.remove(ip);
+                }
+            }
+        }
+        for ip in ips {
+            addresses.entry(ip).or_default().insert(key.clone());
+        }
+    }
+    let id = known.group.as_ref().map_or(cluster::Id::Own, |group| cluster::Id::of(group));
+    let mut waiting = lock(&context.waiting);
+    match known.seen.is_none() && !known.record.deleting {
+        true => {
+            waiting.entry(id).or_default().insert(key.clone());
+        }
+        false => {
+            if let Some(keys) = waiting.get_mut(&id) {
+                keys.remove(key);
+            }
+        }
+    }
+}
+
+/// Forgets a record that is off the books.
+fn forget(context: &Context, known: &Known) {
+    let key = &known.record.key;
+    let ips = context.memory(&known.record.uid, |memory| {
+        *memory = Memory { gone: true, ..Memory::default() };
+        known.machine.ours().map(|machine| machine.ips.clone()).unwrap_or_default()
+    });
+    let mut addresses = lock(&context.addresses);
+    for ip in ips {
+        if let Some(keys) = addresses.get_mut(&ip) {
+            keys.remove(key);
+        }
+    }
+    for keys in lock(&context.waiting).values_mut() {
+        keys.remove(key);
+    }
+}
+
+/// What a step did.
+enum Done {
+    Nothing,
+    /// Things are not as the plan supposed, or have changed by it.
+    Again,
+    /// Something that a person has to put right.
+    Blocked(String),
+    /// The record is off the books.
+    Gone,
+}
+
+async fn carry_out(
+    context: &Arc<Context>,
+    known: &Known,
+    next: &Plan,
+    patience: Duration,
+) -> Result<Done, Error> {
+    match &next.step {
+        Step::Rest | Step::Wait(_) => Ok(Done::Nothing),
+        Step::Ask => ask(context, known).await,
+        Step::MakeMachine => make(context, known).await,
+        Step::Hint(addresses) => hint(context, known, addresses).await,
+        Step::Claim(name) => label(context, known, name).await,
+        Step::Drain(name) => {
+            let Some(cluster) = &known.cluster else { return Ok(Done::Nothing) };
+            let drain = drainer::drain(cluster, name, patience, context.clock.now()).await?;
+            context.memory(&known.record.uid, |memory| memory.drain = drain);
+            Ok(Done::Again)
+        }
+        Step::Uncordon(name) => {
+            let Some(cluster) = &known.cluster else { return Ok(Done::Nothing) };
+            drainer::uncordon(cluster, name).await?;
+            Ok(Done::Nothing)
+        }
+        Step::DeleteMachine => delete_machine(context, known).await,
+        Step::DeleteNode(_) => delete_node(known).await,
+        Step::Forget => take_off(context, known).await,
+    }
+}
+
+/// Writes down that a machine is asked for, with the finalizer, over exactly what was looked at.
+async fn ask(context: &Arc<Context>, known: &Known) -> Result<Done, Error> {
+    let node = &known.node;
+    let mut names: Vec<String> = node.finalizers().to_vec();
+    if !known.record.finalizer {
+        names.push(finalizers::VPSIE_NODE.to_owned());
+    }
+    let mut body = json!({ "metadata": {
+        "finalizers": names,
+        "resourceVersion": node.resource_version(),
+        "uid": node.uid(),
+    }});
+    if known.record.asked == Asked::No {
+        body["metadata"]["annotations"] = json!({
+            annotations::CREATION_REQUESTED: "true",
+            annotations::CREATION_REQUESTED_AT: context.clock.now().to_string(),
+        });
+    }
+    write(context, known, body).await
+}
+
+/// Makes the machine's record. Its name is fixed, so that it cannot be made twice.
+async fn make(context: &Arc<Context>, known: &Known) -> Result<Done, Error> {
+    let (node, group) = (&known.node, known.group.as_deref());
+    let wanted = group.and_then(|group| Some((group, group.spec.bootstrap.as_ref()?)));
+    let secret = match wanted {
+        None => None,
+        Some((group, wanted)) => match bootstrap::secret_of(context, node, group, wanted).await {
+            Ok(name) => Some(name),
+            Err(bootstrap::Error::Missing(message)) => return Ok(Done::Blocked(message)),
+            Err(bootstrap::Error::Api(error)) => return Err(error.into()),
+        },
+    };
+    let vm = machine_of(node, &known.record, group, secret);
+    let api: Api<VirtualMachine> =
+        Api::namespaced(context.client.clone(), &known.record.key.namespace);
+    match api.create(&PostParams::default(), &vm).await {
+        Ok(_) => Ok(Done::Nothing),
+        // It is there: the cache will show it.
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let found = api.get_opt(&vm.name_any()).await?;
+            match MachineRecord::read(found.as_ref(), &known.record.uid) {
+                MachineRecord::Foreign => Ok(Done::Blocked(format!(
+                    "a VirtualMachine called {} is there and not of this record: rename or delete it",
+                    known.record.key.name
+                ))),
+                MachineRecord::Absent | MachineRecord::Ours(_) => Ok(Done::Nothing),
+            }
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+            Ok(Done::Blocked(status.message.clone()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes addresses of nodes that the machine may be onto its record.
+async fn hint(context: &Arc<Context>, known: &Known, ips: &[String]) -> Result<Done, Error> {
+    let Some(vm) = &known.vm else { return Ok(Done::Nothing) };
+    let list = if ips.is_empty() { Value::Null } else { json!(ips.join(",")) };
+    let body = json!({ "metadata": {
+        "uid": vm.uid(), "annotations": { annotations::NODE_ADDRESSES: list },
+    }});
+    let api: Api<VirtualMachine> =
+        Api::namespaced(context.client.clone(), &known.record.key.namespace);
+    let params = PatchParams::apply(MANAGER);
+    match api.patch(&vm.name_any(), &params, &Patch::Merge(body)).await {
+        Ok(_) => Ok(Done::Nothing),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Claims a node: what is written is computed from the version that it replaces, so that of two who want
+/// the same node one is refused.
+async fn label(context: &Arc<Context>, known: &Known, name: &str) -> Result<Done, Error> {
+    let Some(cluster) = &known.cluster else { return Ok(Done::Nothing) };
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let Some(object) = nodes.get_opt(name).await? else { return Ok(Done::Again) };
+    let seen = Seen::read(&object);
+    let theirs = seen.claim.is_some() && !seen.is_claimed_by(&known.record.key);
+    if theirs || seen.control_plane {
+        return Ok(Done::Again);
+    }
+    let Some(body) = claim(&known.node, known.group.as_deref(), &object) else {
+        return Ok(Done::Nothing);
+    };
+    match nodes.patch(name, &PatchParams::apply(MANAGER), &Patch::Merge(body)).await {
+        Ok(_) => {
+            let message = format!("node {name} was claimed and labelled");
+            context.recorder.note(known.node.as_ref(), "Joined", &message).await;
+            Ok(Done::Nothing)
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn delete_machine(context: &Arc<Context>, known: &Known) -> Result<Done, Error> {
+    let Some(machine) = known.machine.ours() else { return Ok(Done::Again) };
+    let api: Api<VirtualMachine> =
+        Api::namespaced(context.client.clone(), &known.record.key.namespace);
+    let exactly = Preconditions { uid: Some(machine.uid.clone()), resource_version: None };
+    let params = DeleteParams::background().preconditions(exactly);
+    match api.delete(&known.record.key.name, &params).await {
+        Ok(_) => Ok(Done::Nothing),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Deletes the object of a node whose machine is gone, if it is still the one that was ours.
+async fn delete_node(known: &Known) -> Result<Done, Error> {
+    let (Some(cluster), Some(seen)) = (&known.cluster, &known.seen) else {
+        return Ok(Done::Again);
+    };
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let Some(object) = nodes.get_opt(&seen.name).await? else { return Ok(Done::Again) };
+    let now = Seen::read(&object);
+    if now.uid != seen.uid || !now.is_claimed_by(&known.record.key) {
+        return Ok(Done::Again);
+    }
+    let exactly = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
+    match nodes.delete(&seen.name, &DeleteParams::default().preconditions(exactly)).await {
+        Ok(_) => Ok(Done::Again),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the finalizer off, once the API itself says that the machine's record is gone.
+async fn take_off(context: &Arc<Context>, known: &Known) -> Result<Done, Error> {
+    let key = &known.record.key;
+    let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &key.namespace);
+    let found = api.get_opt(&key.name).await?;
+    if MachineRecord::read(found.as_ref(), &known.record.uid).ours().is_some() {
+        return Ok(Done::Again);
+    }
+    let node = &known.node;
+    let names: Vec<&String> =
+        node.finalizers().iter().filter(|name| *name != finalizers::VPSIE_NODE).collect();
+    let body = json!({ "metadata": {
+        "finalizers": names,
+        "resourceVersion": node.resource_version(),
+        "uid": node.uid(),
+    }});
+    let api: Api<VPSieNode> = Api::namespaced(context.client.clone(), &key.namespace);
+    match api.patch(&key.name, &PatchParams::apply(MANAGER), &Patch::Merge(body)).await {
+        Ok(_) => Ok(Done::Gone),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Done::Gone),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Done::Again),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes what is other in the status, and what upstream's users read in the spec.
+async fn publish(
+    context: &Arc<Context>,
+    known: &Known,
+    inputs: &Inputs<'_>,
+    report: &Report,
+) -> Result<Option<Timestamp>, Error> {
+    let node = &known.node;
+    if let Some(vm) = known.vm.as_deref().filter(|_| known.machine.ours().is_some())
+        && let Some(spec) = status::spec(node, vm)
+    {
+        let body = json!({
+            "metadata": { "resourceVersion": node.resource_version(), "uid": node.uid() },
+            "spec": spec,
+        });
+        // The status follows from what this leaves.
+        write(context, known, body).await?;
+        return Ok(Some(inputs.now));
+    }
+    let old = node.status.clone().unwrap_or_default();
+    let new = status::next(node, inputs, known.vm.as_deref(), report);
+    let Some(patch) = status_difference(&old, &new) else { return Ok(None) };
+    let last = context.memory(&known.record.uid, |memory| memory.said_at);
+    if !status::matters(&old, &new)
+        && let Some(due) = status::due(last, inputs.now)
+    {
+        return Ok(Some(due));
+    }
+    let body = json!({
+        "metadata": { "resourceVersion": node.resource_version(), "uid": node.uid() },
+        "status": patch,
+    });
+    let api: Api<VPSieNode> = Api::namespaced(context.client.clone(), &known.record.key.namespace);
+    let params = PatchParams::apply(MANAGER);
+    let result = api.patch_status(&node.name_any(), &params, &Patch::Merge(body)).await;
+    context.memory(&known.record.uid, |memory| memory.said_at = Some(inputs.now));
+    match result {
+        Ok(fresh) => {
+            wrote(context, &known.record.uid, fresh);
+            tell(context, node, &old, &new, report).await;
+            Ok(None)
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+            Ok(Some(inputs.now.saturating_add(AGAIN).unwrap_or(inputs.now)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tells people about turning points.
+async fn tell(
+    context: &Context,
+    node: &VPSieNode,
+    old: &VPSieNodeStatus,
+    new: &VPSieNodeStatus,
+    report: &Report,
+) {
+    if (&old.phase, &old.reason) == (&new.phase, &new.reason) {
+        return;
+    }
+    match report.error {
+        true => context.recorder.warn(node, &report.reason, &report.message).await,
+        false => context.recorder.note(node, &report.reason, &report.message).await,
+    }
+}
+
+/// Writes the record over the version that was looked at.
+async fn write(context: &Arc<Context>, known: &Known, body: Value) -> Result<Done, Error> {
+    let api: Api<VPSieNode> = Api::namespaced(context.client.clone(), &known.record.key.namespace);
+    let params = PatchParams::apply(MANAGER);
+    match api.patch(&known.record.key.name, &params, &Patch::Merge(body)).await {
+        Ok(fresh) => {
+            wrote(context, &known.record.uid, fresh);
+            Ok(Done::Again)
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn wrote(context: &Context, uid: &str, mut fresh: VPSieNode) {
+    fresh.metadata.managed_fields = None;
+    // The watch will bring no news of this any more: its group is woken here.
+    let group = lock(&context.members).put(&fresh);
+    if let Some(group) = group {
+        context.wake_group(&group);
+    }
+    context.memory(uid, |memory| memory.written = Some(Arc::new(fresh)));
+}
+
+/// The newer of the cached record and the one that our last write left.
+fn freshest(context: &Context, uid: &str, cached: Arc<VPSieNode>) -> Arc<VPSieNode> {
+    context.memory(uid, |memory| match &memory.written {
+        Some(written) if version(written) > version(&cached) => written.clone(),
+        _ => {
+            memory.written = None;
+            cached
+        }
+    })
+}
+
+/// Versions of one object can be compared as numbers, on every server that Kubernetes knows.
+fn version(node: &VPSieNode) -> u64 {
+    node.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// The keys of records by group, for whoever removes them.
+pub(crate) fn owner_of(node: &VPSieNode) -> Key {
+    let key = key_of(node);
+    Key::new(&key.namespace, &node.spec.node_group_name)
+}

@@ -1,0 +1,153 @@
+//! Carries out what was decided, and says what was not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use sutler_api::{
+    autoscaler::{
+        NodeGroup,
+        removal::{self, REMOVING},
+    },
+    names::{MANAGER, labels},
+};
+use sutler_control::kit::{Key, lock};
+use sutler_scale::{Decision, cost::Standing, shrink::Verdict};
+
+use super::Said;
+use crate::context::Context;
+
+/// Writes the sizes that were decided on, each over exactly the version that it was decided on.
+pub(super) async fn carry_out(context: &Context, decision: &Decision) -> Result<(), kube::Error> {
+    for growth in &decision.grow.growths {
+        let key = Key::new(&growth.group.namespace, &growth.group.name);
+        let Some(group) = Context::cached(&context.groups, &key) else { continue };
+        let wanted = i32::try_from(growth.desired).unwrap_or(i32::MAX);
+        if wanted <= removal::target_size(&group) {
+            continue;
+        }
+        let pods: usize = growth.nodes.iter().map(|node| node.node.pods.len()).sum();
+        let more = growth.nodes.len();
+        if write(context, &group, json!({ "spec": { "desiredNodes": wanted } })).await? {
+            let message = format!("{more} more nodes, {wanted} in all, for {pods} pods");
+            context.recorder.note(group.as_ref(), "ScaledUp", &message).await;
+        }
+    }
+    let mut leaving: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
+    for removal in &decision.shrink.removals {
+        let key = Key::new(&removal.group.namespace, &removal.group.name);
+        let Some(record) = record_of(context, &removal.node) else { continue };
+        leaving.entry(key).or_default().insert(record);
+    }
+    for (key, names) in leaving {
+        let Some(group) = Context::cached(&context.groups, &key) else { continue };
+        let wanted = decision
+            .shrink
+            .desired
+            .get(&sutler_scale::world::Key::new(&key.namespace, &key.name))
+            .and_then(|wanted| i32::try_from(*wanted).ok());
+        let Some(wanted) = wanted.filter(|wanted| *wanted < removal::target_size(&group)) else {
+            continue;
+        };
+        let Ok(mut listed) = removal::removing(&group) else { continue };
+        listed.extend(names.iter().cloned());
+        let list = json!(listed).to_string();
+        let body = json!({
+            "metadata": { "annotations": { REMOVING: list } },
+            "spec": { "desiredNodes": wanted },
+        });
+        if write(context, &group, body).await? {
+            let names: Vec<String> = names.into_iter().collect();
+            let message = format!("{} are idle and leave; {wanted} stay", names.join(", "));
+            context.recorder.note(group.as_ref(), "ScaledDown", &message).await;
+        }
+    }
+    Ok(())
+}
+
+/// The record that has a node.
+fn record_of(context: &Context, node: &str) -> Option<String> {
+    context.records.state().iter().find_map(|record| {
+        let status = record.status.as_ref()?;
+        (status.node_name.as_deref() == Some(node)
+            && record.labels().contains_key(labels::NODE_GROUP))
+        .then(|| record.name_any())
+    })
+}
+
+async fn write(
+    context: &Context,
+    group: &NodeGroup,
+    mut body: serde_json::Value,
+) -> Result<bool, kube::Error> {
+    body["metadata"]["resourceVersion"] = json!(group.resource_version());
+    body["metadata"]["uid"] = json!(group.uid());
+    let api: Api<NodeGroup> =
+        Api::namespaced(context.client.clone(), &group.namespace().unwrap_or_default());
+    let params = PatchParams::apply(MANAGER);
+    match api.patch(&group.name_any(), &params, &Patch::Merge(body)).await {
+        Ok(_) => Ok(true),
+        // Somebody else was first: it is decided anew.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keeps what groups may say of what was not done, and wakes those whose words have changed.
+pub(super) fn tell(context: &Context, decision: &Decision, unfit: &BTreeMap<Key, String>) {
+    let mut said: BTreeMap<Key, Said> = BTreeMap::new();
+    let own = |key: &sutler_scale::world::Key| Key::new(&key.namespace, &key.name);
+    for held in &decision.grow.held {
+        said.entry(own(&held.group)).or_default().grow = Some(held.why.to_string());
+    }
+    for unhelped in &decision.grow.unhelped {
+        for (group, why) in &unhelped.groups {
+            let first = unhelped.pods.first().map(ToString::to_string).unwrap_or_default();
+            let others = unhelped.pods.len().saturating_sub(1);
+            let entry = said.entry(own(group)).or_default();
+            entry.grow.get_or_insert_with(|| match others {
+                0 => format!("for pod {first}: {why}"),
+                others => format!("for pod {first} and {others} like it: {why}"),
+            });
+        }
+    }
+    for record in context.records.state() {
+        let node = record.status.as_ref().and_then(|status| status.node_name.clone());
+        let Some(node) = node else { continue };
+        if let Some(Verdict::Keep(reasons)) = decision.shrink.verdicts.get(&node)
+            && let Some(reason) = reasons.first()
+        {
+            let entry = said.entry(crate::node::owner_of(&record)).or_default();
+            entry.shrink.get_or_insert_with(|| format!("{node} stays: {reason}"));
+        }
+    }
+    for proposal in &decision.proposals {
+        let waits = match proposal.standing {
+            Standing::NeedsApproval => "it waits for a person",
+            Standing::RebalancingDisabled => "globalSettings.enableRebalancing is false",
+            Standing::Go | Standing::Rests { .. } | Standing::AfterOthers => continue,
+        };
+        let entry = said.entry(own(&proposal.group)).or_default();
+        entry.proposal.get_or_insert_with(|| {
+            format!("{} could be one {}: {waits}", proposal.nodes.join(", "), proposal.size)
+        });
+    }
+    for (key, why) in unfit {
+        said.entry(key.clone()).or_default().unfit = Some(why.clone());
+    }
+    let mut known = lock(&context.scaling);
+    let changed: BTreeSet<Key> = known
+        .keys()
+        .chain(said.keys())
+        .filter(|key| known.get(*key) != said.get(*key))
+        .cloned()
+        .collect();
+    *known = said;
+    drop(known);
+    for key in changed {
+        context.wake_group(&key);
+    }
+}
