@@ -1,5 +1,6 @@
 //! `sutler serve`: the server, from its flags to its end.
 
+mod autoscaler;
 mod cluster;
 mod connect;
 pub(crate) mod controllers;
@@ -45,6 +46,18 @@ pub(crate) struct ServeArgs {
     /// Serve the API alone: no controllers, and nothing is made at the first start
     #[arg(long, conflicts_with = "cluster")]
     pub(crate) api_only: bool,
+    /// Let the stock cluster-autoscaler drive NodeGroups through here, over mutual TLS, in place of
+    /// Sutler's own scaling
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        requires = "externalgrpc_tls",
+        conflicts_with = "api_only"
+    )]
+    pub(crate) externalgrpc: Option<SocketAddr>,
+    /// The folder with tls.crt, tls.key and ca.crt for --externalgrpc; they may change while it runs
+    #[arg(long, value_name = "FOLDER", requires = "externalgrpc")]
+    pub(crate) externalgrpc_tls: Option<PathBuf>,
     /// How long a provider is left alone after five failures in a row
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = clock::parse_duration)]
     pub(crate) breaker_pause: Duration,

@@ -44,6 +44,8 @@ mod libvirt;
 mod libvirt_neighbours;
 #[path = "machines/life.rs"]
 mod life;
+#[path = "machines/nodes.rs"]
+mod nodes;
 #[path = "machines/placement.rs"]
 mod placement;
 #[path = "machines/platform.rs"]

@@ -28,7 +28,10 @@ pub(super) async fn run(
 ) -> Result<()> {
     let session = Session::open(globals).await.map_err(|e| anyhow::anyhow!(e.render()))?;
     kinds_are_there(&session, stopped.clone()).await?;
-    let client = kube::Client::try_from(session.config.clone())?;
+    let mut config = session.config.clone();
+    // Controllers try again by themselves, and an eviction that a budget forbids is an answer.
+    config.default_retry = false;
+    let client = kube::Client::try_from(config)?;
     ensure_namespace(&client).await.context("there is no namespace for the leader's Lease")?;
     let shared = Shared::default();
     let mut registry = super::registry();
@@ -40,7 +43,9 @@ pub(super) async fn run(
         sims: args.data_dir.as_deref().map(|folder| DataDir::new(folder).sims()),
         breaker_pause: args.breaker_pause,
         cluster: true,
+        scaling: args.externalgrpc.is_none(),
     };
+    super::autoscaler::open(args, client.clone(), stopped.clone()).await?;
     let server = session.config.cluster_url.to_string();
     tracing::info!(server, identity = options.identity, "connected");
     println!("Sutler runs its controllers for the cluster at {server}");

@@ -15,9 +15,10 @@ use remote::Remotes;
 use sutler_control::fleet::{Connector, Key, Target};
 use sutler_provider::{Clock, Error, Provider, Result};
 use sutler_sim::{Settings, Sim};
+use sutler_vpsie::Vpsie;
 
 /// Types of Providers that this build can connect to.
-const TYPES: [&str; 2] = ["sim", "libvirt"];
+const TYPES: [&str; 3] = ["sim", "libvirt", "vpsie"];
 /// The program that serves libvirt.
 pub(super) const LIBVIRT: &str = "sutler-libvirt";
 
@@ -69,6 +70,13 @@ impl Connector for Platforms {
         match target.type_.as_str() {
             "sim" => Ok(Arc::new(self.sim(target)?)),
             "libvirt" => self.children.connect(target, LIBVIRT),
+            "vpsie" => Ok(Arc::new(Vpsie::new(
+                &target.endpoint,
+                &target.credentials,
+                target.insecure_skip_verify,
+                sutler_vpsie::Settings::from_options(&target.options)?,
+                self.clock.clone(),
+            )?)),
             other => Err(Error::unsupported(format!(
                 "spec.type: no provider of type {other} is in this build, which has: {}; others are \
                  reached with spec.runtime.mode: Remote",

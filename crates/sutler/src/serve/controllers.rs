@@ -48,6 +48,8 @@ pub(super) struct Options {
     pub(super) breaker_pause: Duration,
     /// Whether the API is that of a cluster, which runs what is deployed there.
     pub(super) cluster: bool,
+    /// Whether node groups grow and shrink by themselves.
+    pub(super) scaling: bool,
 }
 
 /// An identity that no other process has, now or later.
@@ -82,10 +84,12 @@ pub(super) fn spawn(
         connector: Arc::new(Platforms::new(clock.clone(), options.sims)),
         web: Arc::new(Http),
     };
+    let nodes =
+        sutler_nodes::Settings { scaling: options.scaling, ..sutler_nodes::Settings::default() };
     tokio::spawn(async move {
         let mut stop = stopped.clone();
         let waiting = lead(client.clone(), &settings, &*clock, || {
-            act(&client, &settings, &outside, &shared, stopped.clone())
+            act(&client, &settings, &nodes, &outside, &shared, stopped.clone())
         });
         tokio::select! {
             // Whoever leads ends by itself and gives the Lease back; whoever waits just goes.
@@ -101,6 +105,7 @@ pub(super) fn spawn(
 async fn act(
     client: &Client,
     settings: &Settings,
+    nodes: &sutler_nodes::Settings,
     outside: &Outside,
     shared: &Shared,
     mut stopped: watch::Receiver<bool>,
@@ -111,9 +116,20 @@ async fn act(
         loop {
             let known = known.clone();
             let start = Box::new(move |context| known.set(Some(context)));
-            match run(client.clone(), settings.clone(), outside.clone(), start).await {
-                Ok(()) => tracing::warn!("the controllers ended; they are started again"),
-                Err(error) => tracing::warn!(%error, "the controllers could not start"),
+            let machines = run(client.clone(), settings.clone(), outside.clone(), start);
+            let of_nodes = sutler_nodes::run(
+                client.clone(),
+                nodes.clone(),
+                outside.clock.clone(),
+                Arc::new(sutler_nodes::Kubeconfigs),
+            );
+            tokio::select! {
+                biased;
+                ended = machines => match ended {
+                    Ok(()) => tracing::warn!("the controllers ended; they are started again"),
+                    Err(error) => tracing::warn!(%error, "the controllers could not start"),
+                },
+                () = of_nodes => tracing::warn!("the controllers of nodes ended; they are started again"),
             }
             tokio::time::sleep(AGAIN).await;
         }

@@ -105,7 +105,9 @@ async fn act(
         sims: (args.store == StoreKind::Sqlite).then(|| data.sims()),
         breaker_pause: args.breaker_pause,
         cluster: false,
+        scaling: args.externalgrpc.is_none(),
     };
+    super::autoscaler::open(args, client.clone(), stopped.clone()).await?;
     Ok(super::controllers::spawn(client, options, shared, stopped))
 }
 

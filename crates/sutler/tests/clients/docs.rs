@@ -97,16 +97,40 @@ fn sets_and_placement_work() {
 }
 
 #[test]
+fn the_page_on_cluster_autoscaler_works() {
+    session("docs/cluster-autoscaler.md");
+}
+
+#[test]
+fn the_page_on_vpsie_works() {
+    session("docs/provider-vpsie.md");
+}
+
+#[test]
+fn the_page_on_node_groups_works() {
+    session("docs/node-groups.md");
+}
+
+#[test]
+fn the_page_on_scaling_works() {
+    session("docs/scaling.md");
+}
+
+#[test]
 fn no_document_is_left_out() {
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut docs: Vec<String> = docs.filter(|name| name.ends_with(".md")).collect();
     docs.sort();
     let tested = [
+        "cluster-autoscaler.md",
         "machines.md",
+        "node-groups.md",
         "operating.md",
         "provider-libvirt.md",
         "provider-sim.md",
+        "provider-vpsie.md",
+        "scaling.md",
         "sets-and-placement.md",
         "snapshots-and-clones.md",
         "writing-a-provider.md",
