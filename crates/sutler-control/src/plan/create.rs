@@ -35,7 +35,13 @@ pub(super) fn plan(
         };
     };
     let attempt = inputs.memory.attempt_of(intent.requested_at);
-    if let Some(Outcome::Accepted { task: Some(task), .. }) = attempt {
+    let capabilities = platform.capabilities;
+    let overdue = !capabilities.returns_id
+        && inputs.record.id.is_none()
+        && inputs.now >= later(intent.first_requested_at, platform.discovery_timeout);
+    if let Some(Outcome::Accepted { task: Some(task), .. }) = attempt
+        && !overdue
+    {
         let report = provisioning(reasons::PROVISIONING, "the machine is being made");
         return poll(inputs, task, report);
     }

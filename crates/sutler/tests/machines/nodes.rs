@@ -255,7 +255,8 @@ async fn d5_m4_a_node_that_joined_first_leads_to_its_machine_by_address(lab: Lab
 }
 
 async fn d6_e3_e4_what_does_not_show_up_fails_and_waits_for_a_person(lab: Lab) {
-    let late = json!({"appears": "Made", "deadlines": {"make": "12s"}, "work": {"create": "8s", "boot": "200ms"}});
+    let late = json!({"appears": "Made", "tasks": true, "deadlines": {"make": "12s"},
+        "work": {"create": "8s", "boot": "200ms"}});
     lab.quiet_platform(late, "2s").await;
     lab.create(group("slow", 1)).await;
     let record = lab.node_record("slow-0001", "failed", phase_is("Failed")).await;

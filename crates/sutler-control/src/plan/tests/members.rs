@@ -134,6 +134,15 @@ fn what_came_after_its_time_is_taken_all_the_same() {
 }
 
 #[test]
+fn a_task_that_goes_on_does_not_hold_up_the_clock_of_discovery() {
+    let task = Some(TaskId("t".to_owned()));
+    let case = || waiting().outcome(Outcome::Accepted { id: None, task: task.clone(), at: at(1) });
+    assert_eq!(case().plan().step, Step::Task(TaskId("t".to_owned())));
+    let late = case().at(1000).sees(Sight::Whole(vec![], 990)).plan();
+    assert_eq!(late.report.reason, reasons::DISCOVERY_TIMEOUT);
+}
+
+#[test]
 fn a_machine_that_is_made_once_is_not_made_again() {
     let mut gone = Case::new().complete().sees(Sight::Whole(vec![], 95));
     assert!(matches!(gone.plan().step, Step::Create { incarnation: 2 }));
