@@ -20,7 +20,7 @@ pub(crate) fn request(settings: &Settings, request: &CreateRequest) -> Result<()
     let tools = request.class.as_ref().and_then(|class| class.guest_tools.as_deref());
     if let Some(policy @ ("upgrade" | "uninstall")) = tools {
         let why = format!("{policy:?}: simulated guests have the tools that they have");
-        return Err(Error::unsupported(why).at("spec.guestToolsPolicy"));
+        return Err(Error::invalid("spec.guestToolsPolicy", why));
     }
     if request.managed_node.is_some() && !settings.can(Feature::ManagedNodes) {
         return Err(Error::unsupported("this provider cannot make nodes of managed groups"));
