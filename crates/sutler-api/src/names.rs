@@ -67,6 +67,9 @@ pub mod annotations {
     pub const PLATFORM_NAME: &str = "sutler.dev/platform-name";
     /// When creation of the present incarnation was first asked of the provider.
     pub const FIRST_REQUESTED_AT: &str = "sutler.dev/first-requested-at";
+    /// Since when members of a VirtualMachine's group may be those that were asked for: when the first of
+    /// those was that waited for one when this one was.
+    pub const MEMBERS_SINCE: &str = "sutler.dev/members-since";
     /// When creation was last asked of the provider.
     pub const CREATE_REQUESTED_AT: &str = "sutler.dev/create-requested-at";
     /// Where a placement policy put the machine, as JSON; decided with the token.
@@ -122,6 +125,8 @@ pub mod annotations {
     pub const CREATION_REQUESTED: &str = "autoscaler.vpsie.com/creation-requested";
     /// When it was; the clock of discovery.
     pub const CREATION_REQUESTED_AT: &str = "autoscaler.vpsie.com/creation-requested-at";
+    /// The Kubernetes node that a VPSieNode claims, written down before the node is touched.
+    pub const CLAIMED_NODE: &str = "autoscaler.vpsie.com/claimed-node";
     /// Why a node was created: metrics, manual, rebalance or initial.
     pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
     /// VPSie's ID of a node's machine.
@@ -356,6 +361,8 @@ pub mod reasons {
     pub const JOINING_TIMEOUT: &str = "JoiningTimeout";
     /// A node is not in its cluster.
     pub const NODE_NOT_FOUND: &str = "NodeNotFound";
+    /// The nodes of a cluster cannot be looked at.
+    pub const CLUSTER_UNREACHABLE: &str = "ClusterUnreachable";
     /// Pods did not leave a node.
     pub const DRAIN_FAILED: &str = "DrainFailed";
     /// A Node could not be deleted.

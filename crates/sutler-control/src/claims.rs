@@ -19,7 +19,7 @@ use sutler_provider::{Machine, MachineId};
 
 use crate::{
     context::Context,
-    fleet::Key,
+    fleet::{Key, lock},
     index::Index,
     machine::Error,
     plan::{Record, is_name_of},
@@ -90,15 +90,17 @@ pub(crate) async fn claim(
     }
 }
 
-/// Whether another record matches a machine's name better than `wanted` does. The API itself is
-/// asked: an intent is on record before its machine is there, but a cache may not show it yet.
+/// Whether another record matches a machine's name better than `wanted` does, or may be before this one
+/// in the row of those who wait for a member of its group. The API itself is asked: an intent is on
+/// record before its machine is there, but a cache may not show it yet.
 pub(crate) async fn is_anothers(
     context: &Arc<Context>,
     provider: &Key,
     machine: &Machine,
     wanted: &str,
-    uid: &str,
+    record: &Record,
 ) -> Result<bool, Error> {
+    let uid = &record.uid;
     // A whole name is nobody else's.
     if machine.name == wanted {
         return Ok(false);
@@ -111,6 +113,12 @@ pub(crate) async fn is_anothers(
         index.put(&vm);
     }
     let names = [Some(&machine.name), machine.hostname.as_ref()];
+    if let Some(group) = &record.group {
+        let row = |index: &Index| index.ahead(provider, group, uid, Timestamp::MIN);
+        if row(&index) != row(&lock(&context.index)) {
+            return Ok(true);
+        }
+    }
     Ok(names.into_iter().flatten().any(|name| index.better(provider, name, wanted, uid)))
 }
 

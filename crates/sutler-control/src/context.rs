@@ -281,8 +281,8 @@ impl Claims for ProviderClaims<'_> {
         lock(&self.context.index).better(self.provider, name, wanted, uid)
     }
 
-    fn turn(&self, group: &str, uid: &str, over: jiff::Timestamp) -> usize {
-        lock(&self.context.index).turn(self.provider, group, uid, over)
+    fn ahead(&self, group: &str, uid: &str, over: jiff::Timestamp) -> Vec<jiff::Timestamp> {
+        lock(&self.context.index).ahead(self.provider, group, uid, over)
     }
 }
 

@@ -52,6 +52,8 @@ struct Entry {
     made: Option<i64>,
     /// When its machine was first asked for, where it waits for one of its group.
     asked: Option<Timestamp>,
+    /// Since when members of its group may be its own.
+    since: Option<Timestamp>,
     /// Whether it is on its way out.
     deleting: bool,
     /// In their order.
@@ -125,8 +127,11 @@ impl Index {
         let changed = gone.into_iter().chain(&come).map(|changed| (**changed).clone()).collect();
         let asked = vm.annotations().get(annotations::FIRST_REQUESTED_AT);
         let asked = asked.and_then(|at| at.parse().ok());
+        let since = vm.annotations().get(annotations::MEMBERS_SINCE);
+        let since = since.and_then(|at| at.parse().ok()).or(asked);
         let deleting = vm.metadata.deletion_timestamp.is_some();
-        self.references.insert(key, Entry { uid, made, asked, deleting, references: new.into() });
+        self.references
+            .insert(key, Entry { uid, made, asked, since, deleting, references: new.into() });
         changed
     }
 
@@ -229,17 +234,42 @@ impl Index {
     /// How many records wait for a member of a managed group before the one with this UID does. Those
     /// whose time is over come after those who still have some, and those that are on their way out last:
     /// what they were asked for may be of use to another.
-    pub(crate) fn turn(&self, provider: &Key, group: &str, uid: &str, over: Timestamp) -> usize {
+    pub(crate) fn ahead(
+        &self,
+        provider: &Key,
+        group: &str,
+        uid: &str,
+        over: Timestamp,
+    ) -> Vec<Timestamp> {
         let waits = Reference::Waits(provider.clone(), group.to_owned());
-        let turn = |entry: &Entry| {
+        let turn = |entry: &'_ Entry| {
             let asked = entry.asked.unwrap_or(Timestamp::MAX);
-            (entry.deleting, asked <= over, asked, entry.uid.clone())
+            (entry.deleting, asked <= over, asked)
         };
         let waiting = || self.using(&waits).filter_map(|key| self.references.get(key));
-        let Some(own) = waiting().find(|entry| entry.uid == uid).map(turn) else {
-            return waiting().count();
+        let own = waiting().find(|entry| entry.uid == uid);
+        let before = |entry: &&Entry| {
+            own.is_none_or(|own| (turn(entry), &entry.uid) < (turn(own), &own.uid))
         };
-        waiting().filter(|entry| turn(entry) < own).count()
+        let since = |entry: &Entry| entry.since.unwrap_or(Timestamp::MAX);
+        let mut ahead: Vec<_> =
+            waiting().filter(before).map(|entry| (turn(entry), &entry.uid, since(entry))).collect();
+        ahead.sort_unstable();
+        ahead.into_iter().map(|(_, _, since)| since).collect()
+    }
+
+    /// Since when members of a group may be those that somebody waits for, where somebody does who was
+    /// asked for after `over`: others have had their time.
+    pub(crate) fn members_since(
+        &self,
+        provider: &Key,
+        group: &str,
+        over: Timestamp,
+    ) -> Option<Timestamp> {
+        let waits = Reference::Waits(provider.clone(), group.to_owned());
+        let waiting = self.using(&waits).filter_map(|key| self.references.get(key));
+        let open = waiting.filter(|entry| entry.asked.is_some_and(|asked| asked > over));
+        open.filter_map(|entry| entry.since).filter(|since| *since > over).min()
     }
 
     /// The keys of all records.

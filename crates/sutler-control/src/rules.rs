@@ -74,7 +74,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them, each of which the simulation notices when it is broken.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::IntentBeforeAction,
         Self::LookBeforeCreate,
         Self::SettleWindow,
@@ -105,6 +105,8 @@ impl Rule {
         Self::AntiAffinityHolds,
         Self::KeptDisksLeaveNothing,
         Self::KeptDisksStay,
+        Self::MembersAreNew,
+        Self::NodesAreMadeOnce,
     ];
 }
 

@@ -17,7 +17,7 @@ use sutler_store::{Body, Trusted, auth::User};
 use crate::{process::Fuse, world::World};
 
 /// Kinds of which the invariants want to know.
-const JUDGED: [&str; 7] = [
+const JUDGED: [&str; 10] = [
     "/virtualmachines",
     "/providers",
     "/vmimages",
@@ -25,6 +25,9 @@ const JUDGED: [&str; 7] = [
     "/vmclones",
     "/vmsets",
     "/vmdisks",
+    "/nodegroups",
+    "/vpsienodes",
+    "/nodes",
 ];
 
 /// How an API call goes wrong.

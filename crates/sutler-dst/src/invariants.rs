@@ -17,8 +17,8 @@ use sutler_sim::{Cause, Happened, Sim, Truth};
 use tokio::time::Instant;
 
 use crate::{
-    copies::Copies, disks::Disks, hooks::Hooks, images::Images, sets::Sets, snapshots::Snapshots,
-    world::MAIN,
+    copies::Copies, disks::Disks, hooks::Hooks, images::Images, nodes::Nodes, sets::Sets,
+    snapshots::Snapshots, world::MAIN,
 };
 
 /// What has been seen so far, and what was wrong with it.
@@ -44,6 +44,8 @@ pub struct Judge {
     pub sets: Sets,
     /// What disks that outlive machines are on record.
     pub disks: Disks,
+    /// What nodes are on record and in the cluster.
+    pub nodes: Nodes,
     /// Whether machines on the platform that gets into trouble carry tokens, as they do on its
     /// neighbour.
     pub tokens: bool,
@@ -124,6 +126,8 @@ impl Judge {
             let create = &self.creates[number];
             (create.platform.clone(), create.token.clone(), create.sent)
         };
+        let once = self.nodes.judge_create(&token.uid);
+        self.insist(once);
         let intent = self
             .records
             .get(&token.uid)
@@ -190,6 +194,9 @@ impl Judge {
 
     /// Whose a machine is: by the token that it was made with.
     fn owner(&self, platform: &str, truth: &Truth) -> Option<String> {
+        if let Some(owner) = self.nodes.owner(platform, truth) {
+            return owner;
+        }
         let created = truth.machine.created_at.map(|at| at.to_string()).unwrap_or_default();
         let serial = (platform.to_owned(), format!("{}@{created}", truth.machine.id));
         match self.owners.get(&serial) {
@@ -209,9 +216,11 @@ impl Judge {
         *judged += history.len();
         for change in &history {
             let uid = change.token.as_ref().map(|token| token.uid.clone());
+            let uid = self.nodes.owner_of(platform, &change.id).unwrap_or(uid);
             match (change.what, change.cause) {
                 (Happened::Made, Cause::Outside) => {}
                 (Happened::Made, _) => {
+                    self.nodes.made(platform, &change.id);
                     let Some(uid) = &uid else { continue };
                     self.ever.insert((uid.clone(), change.id.0.clone()));
                 }
@@ -286,7 +295,9 @@ impl Judge {
         }
         if ready || status.power_state.is_some() {
             let seen = status.id.as_ref().is_some_and(|id| {
-                self.ever.contains(&(uid.clone(), id.clone())) || self.tampered.contains(&uid)
+                self.ever.contains(&(uid.clone(), id.clone()))
+                    || self.tampered.contains(&uid)
+                    || self.nodes.was_made(id)
             });
             if !seen {
                 self.wrong(format!(
@@ -297,6 +308,8 @@ impl Judge {
                 ));
             }
         }
+        let new_to_it = self.nodes.machine_written(new);
+        self.insist(new_to_it);
         let told = self.hooks.judge_written(new);
         self.insist(told);
         let copied = self.copies.judge_record(new, &self.records);
@@ -430,6 +443,7 @@ impl Judge {
             self.copies.judge_end(&self.records),
             self.sets.judge_end(&self.records),
             self.disks.judge_end(sims),
+            self.nodes.judge_end(sims, &self.records),
         ] {
             self.insist(judged);
         }
@@ -475,6 +489,10 @@ fn may_rest(ready: &Condition) -> bool {
         .iter()
         .any(|field| ready.message.starts_with(field));
     if named && matches!(ready.reason.as_str(), "ReferenceNotFound" | "Waiting") {
+        return true;
+    }
+    // Whoever keeps nodes decides what comes in the place of one that is lost.
+    if ready.reason == "MachineLost" && ready.message.contains("is not made again") {
         return true;
     }
     matches!(

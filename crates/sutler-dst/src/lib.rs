@@ -16,6 +16,7 @@ pub mod ids;
 pub mod images;
 pub mod invariants;
 pub mod log;
+pub mod nodes;
 pub mod platform;
 pub mod process;
 pub mod scenario;

@@ -16,6 +16,9 @@ const TAIL: usize = 60;
 /// More than any run that settles writes.
 const LIMIT: u64 = 12_000;
 
+/// The same where as many machines are made as the largest runs have.
+const LARGE_LIMIT: u64 = 200_000;
+
 /// A log that everything in a run shares.
 #[derive(Clone)]
 pub struct Log(Arc<Mutex<Lines>>);
@@ -25,6 +28,7 @@ struct Lines {
     lines: VecDeque<String>,
     hash: u64,
     all: bool,
+    large: bool,
     count: u64,
     wrong: Option<String>,
 }
@@ -37,6 +41,7 @@ impl Log {
             lines: VecDeque::new(),
             hash: 0xcbf2_9ce4_8422_2325,
             all,
+            large: false,
             count: 0,
             wrong: None,
         })))
@@ -48,13 +53,18 @@ impl Log {
         log.wrong.get_or_insert_with(|| what.to_owned());
     }
 
+    /// Allows for the lines of a large run.
+    pub fn expect_many(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).large = true;
+    }
+
     /// Adds a line with the virtual time.
     pub fn line(&self, who: &str, what: impl fmt::Display) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         log.count += 1;
-        if log.count > LIMIT {
+        if log.count > if log.large { LARGE_LIMIT } else { LIMIT } {
             // Time stands still while something goes round in circles: nothing else can end it.
-            let tail: Vec<&String> = log.lines.iter().rev().take(3).collect();
+            let tail: Vec<&String> = log.lines.iter().rev().take(TAIL).collect();
             let wrong = log.wrong.as_deref().unwrap_or("nothing was wrong before");
             eprintln!("{} lines, and no end: {wrong}\n{tail:#?}", log.count);
             std::process::exit(3);

@@ -42,7 +42,10 @@ struct Args {
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.trace {
-        tracing_subscriber::fmt().with_env_filter("sutler_control=trace").without_time().init();
+        tracing_subscriber::fmt()
+            .with_env_filter("sutler_control=trace,sutler_nodes=trace")
+            .without_time()
+            .init();
     }
     let broken = args.broken.as_ref().map(|name| {
         let rule = Rule::ALL.into_iter().find(|rule| format!("{rule:?}") == *name);

@@ -17,6 +17,7 @@ use crate::{
     api::{Dice, FaultyApi},
     hooks::Guests,
     platform::Platforms,
+    scenario::Theme,
     world::World,
 };
 
@@ -116,6 +117,20 @@ impl Process {
     }
 }
 
+/// The controllers of nodes, where a run is about nodes.
+async fn nodes(world: &World, client: Client) {
+    if world.scenario.theme != Theme::Nodes {
+        return std::future::pending().await;
+    }
+    let settings = sutler_nodes::Settings {
+        concurrency: 2,
+        scaling: false,
+        ..sutler_nodes::Settings::default()
+    };
+    let connector = Arc::new(sutler_nodes::Kubeconfigs);
+    sutler_nodes::run(client, settings, Arc::new(world.clock), connector).await;
+}
+
 async fn again_and_again(world: Arc<World>, name: String, seed: u64, state: Arc<Mutex<State>>) {
     let mut rng = StdRng::seed_from_u64(seed ^ 0xf05e);
     for life in 0u64.. {
@@ -149,9 +164,11 @@ async fn again_and_again(world: Arc<World>, name: String, seed: u64, state: Arc<
             )),
             web: Arc::new(Guests::new(world.clone(), &name, seed.wrapping_add(life), fuse.clone())),
         };
+        let nodes = nodes(&world, client.clone());
         tokio::select! {
             biased;
             () = fuse.burnt() => {}
+            () = nodes => {}
             result = run(client, settings, outside, Box::new(|_| {})) => {
                 if let Err(error) = result {
                     world.log.line(&name, format_args!("ends: {error}"));

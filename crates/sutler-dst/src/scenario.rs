@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use sutler_provider::UniqueBy;
-use sutler_sim::{Chances, Feature, Ids, OutageChance, Settings, WorkTimes};
+use sutler_sim::{Appears, Chances, Feature, Ids, OutageChance, Settings, WorkTimes};
 
 use crate::{sets, snapshots, wire::Line};
 
@@ -30,12 +30,15 @@ pub enum Theme {
     Sets,
     /// The platform is at the other end of a line, which is cut again and again.
     Wire,
+    /// Groups of nodes grow and shrink, and their machines join a cluster.
+    Nodes,
 }
 
 impl Theme {
     fn of(seed: u64) -> Self {
         match (seed % 16, seed % 48) {
             (_, 16 | 19 | 32) => Self::Wire,
+            (_, 9 | 28) => Self::Nodes,
             (6, _) => Self::Hanging,
             (8, _) => Self::Names,
             (11, _) => Self::Images,
@@ -112,6 +115,7 @@ impl Scenario {
             Theme::Copies => any.copies(rng),
             Theme::Sets => any.sets(rng),
             Theme::Wire => any.wire(rng),
+            Theme::Nodes => any.nodes(rng),
         }
     }
 
@@ -230,6 +234,40 @@ impl Scenario {
         let delay = Duration::from_millis(if slow { rng.random_range(1..600) } else { 0 });
         let line = Some(Line { extensions, delay, cut_within });
         Self { theme: Theme::Wire, line, on_main: 0.8, ..self }
+    }
+
+    fn nodes(mut self, rng: &mut StdRng) -> Self {
+        // Most platforms of managed nodes tell nothing of a node but its group.
+        let members = rng.random_bool(0.7);
+        if members {
+            self.platform.token = false;
+            self.platform.unique_by = UniqueBy::None;
+            self.platform.returns_id = false;
+            self.platform.own_names = true;
+            self.platform.ids = Ids::Increasing;
+            self.chances.duplicate = 0.0;
+            self.chances.foreign = 0.0;
+            // One that is left half made cannot be told from somebody else's: it is shown and stays.
+            self.chances.task_breaks = 0.0;
+            // Nor can one that somebody switched off before it was found.
+            self.chances.tamper = 0.0;
+        }
+        if rng.random_bool(0.5) {
+            self.platform.appears = Appears::Made;
+        }
+        self.platform.work.create = self.platform.work.create.min(Duration::from_secs(6));
+        // Now and then as many as fifty at once.
+        let many = self.platform.seed / 48 % 8 == 7;
+        Self {
+            theme: Theme::Nodes,
+            hashed: !members,
+            machines: if many { 25 } else { rng.random_range(1..5) },
+            on_main: 1.0,
+            user_pause: Duration::from_millis(rng.random_range(2_000..20_000)),
+            trouble: Duration::from_secs(rng.random_range(60..400)),
+            outside: false,
+            ..self
+        }
     }
 
     fn any(seed: u64) -> Self {

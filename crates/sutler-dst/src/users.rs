@@ -12,7 +12,7 @@ use sutler_api::infra::{Provider, VMClass, VMImage, VirtualMachine};
 
 use crate::{
     api::{Dice, FaultyApi},
-    copies, hooks, images,
+    copies, hooks, images, nodes,
     process::Fuse,
     scenario::Theme,
     sets, snapshots,
@@ -64,6 +64,9 @@ pub async fn prepare(world: &Arc<World>, client: &Client) {
     if world.scenario.placed {
         sets::prepare(client).await;
     }
+    if world.scenario.theme == Theme::Nodes {
+        nodes::prepare(world, client).await;
+    }
 }
 
 async fn create<K>(client: &Client, object: Value)
@@ -90,6 +93,14 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
     loop {
         if world.scenario.theme == Theme::Images && rng.random_bool(0.2) {
             images::act(client, &mut rng).await;
+        }
+        if world.scenario.theme == Theme::Nodes {
+            let most = u32::try_from(world.scenario.machines).unwrap_or(u32::MAX);
+            nodes::act(client, most, &mut rng).await;
+            if !pause(world, &mut rng, end).await {
+                return;
+            }
+            continue;
         }
         let name = NAMES[rng.random_range(0..world.scenario.machines)].to_owned();
         match world.scenario.theme {
@@ -125,17 +136,21 @@ pub async fn act(world: &Arc<World>, client: &Client, seed: u64, end: tokio::tim
             }
             Some(_) => {}
         }
-        let mean = world.scenario.user_pause.as_millis() as u64;
-        let pause = Duration::from_millis(rng.random_range(0..mean * 2));
-        if tokio::time::Instant::now() + pause >= end {
-            tokio::time::sleep_until(end).await;
+        if !pause(world, &mut rng, end).await {
             if world.scenario.theme.needs_machines() {
                 snapshots::finish(client).await;
             }
             return;
         }
-        tokio::time::sleep(pause).await;
     }
+}
+
+/// Waits for the next thing to do, and tells whether there is one before the end.
+async fn pause(world: &World, rng: &mut StdRng, end: tokio::time::Instant) -> bool {
+    let mean = world.scenario.user_pause.as_millis() as u64;
+    let next = tokio::time::Instant::now() + Duration::from_millis(rng.random_range(0..mean * 2));
+    tokio::time::sleep_until(next.min(end)).await;
+    next < end
 }
 
 /// One machine is made, changed, switched off and on, and deleted.

@@ -9,10 +9,12 @@ use std::{
     time::Duration,
 };
 
-use kube::api::ObjectMeta;
+use k8s_openapi::api::core::v1::Node;
+use kube::{ResourceExt as _, api::ObjectMeta};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::Value;
 use sutler_api::{
+    autoscaler::{NodeGroup, VPSieNode},
     infra::{Provider, VMClone, VMImage, VMSet, VMSnapshot, VirtualMachine},
     sutler::VMDisk,
 };
@@ -25,6 +27,7 @@ use crate::{
     ids::{SeededIds, VirtualClock},
     invariants::Judge,
     log::Log,
+    nodes::{self, Books},
     process::Process,
     scenario::{Scenario, Theme},
     users,
@@ -57,55 +60,70 @@ pub struct World {
     calm: AtomicBool,
 }
 
-/// Definitions of the kinds; they are the same in every run.
-fn crds() -> Vec<Value> {
-    static CRDS: OnceLock<Vec<Value>> = OnceLock::new();
-    let crds = CRDS.get_or_init(|| {
-        let wanted = [
-            "VirtualMachine",
-            "Provider",
-            "VMClass",
-            "VMImage",
-            "VMNetworkAttachment",
-            "Operation",
-            "VMSnapshot",
-            "VMClone",
-            "VMSet",
-            "VMPlacementPolicy",
-            "VMDisk",
-        ];
-        sutler_api::crds()
+/// The kinds that every run has.
+const KINDS: [&str; 11] = [
+    "VirtualMachine",
+    "Provider",
+    "VMClass",
+    "VMImage",
+    "VMNetworkAttachment",
+    "Operation",
+    "VMSnapshot",
+    "VMClone",
+    "VMSet",
+    "VMPlacementPolicy",
+    "VMDisk",
+];
+
+/// Those that only runs about nodes have.
+const NODE_KINDS: [&str; 3] = ["NodeGroup", "VPSieNode", "AutoscalerConfig"];
+
+/// Definitions of kinds, and what the API makes of them. They are the same in every run, and reading
+/// them takes longer than many a run.
+struct Kinds {
+    crds: Vec<Value>,
+    registry: Registry,
+}
+
+impl Kinds {
+    fn of(theme: Theme) -> &'static Self {
+        static ALL: OnceLock<[Kinds; 2]> = OnceLock::new();
+        let all = ALL.get_or_init(|| {
+            let more: Vec<&str> = KINDS.iter().chain(&NODE_KINDS).copied().collect();
+            [Self::read(&KINDS), Self::read(&more)]
+        });
+        &all[usize::from(theme == Theme::Nodes)]
+    }
+
+    fn read(wanted: &[&str]) -> Self {
+        let crds: Vec<Value> = sutler_api::crds()
             .iter()
             .filter(|crd| wanted.contains(&crd.spec.names.kind.as_str()))
             .map(sutler_api::crd::to_value)
-            .collect()
-    });
-    crds.clone()
-}
-
-/// The kinds as the API knows them; reading them takes longer than many a run.
-fn registry() -> Registry {
-    static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    let registry = REGISTRY.get_or_init(|| Registry::new(&crds()).expect("our kinds can be read"));
-    registry.clone()
+            .collect();
+        let registry = Registry::new(&crds).expect("our kinds can be read");
+        Self { crds, registry }
+    }
 }
 
 /// Makes what every run needs and none changes.
 pub fn warm_up() {
-    registry();
+    Kinds::of(Theme::Any);
 }
 
 impl World {
     async fn begin(seed: u64, scenario: Scenario, log: Log) -> Arc<Self> {
         let clock = VirtualClock::begin();
+        let kinds = Kinds::of(scenario.theme);
         let config = Config {
             engine: Arc::new(Memory::new()),
-            crds: crds(),
+            crds: kinds.crds.clone(),
             clock: Arc::new(clock),
             ids: Arc::new(SeededIds::new(seed)),
             version: "0.0.0".to_owned(),
         };
-        let server = ApiServer::start_with(config, registry()).await.expect("the API starts");
+        let server =
+            ApiServer::start_with(config, kinds.registry.clone()).await.expect("the API starts");
         let main =
             Sim::in_memory(scenario.platform.clone(), Arc::new(clock)).expect("settings fit");
         let calm = Settings {
@@ -118,6 +136,9 @@ impl World {
         let wire = scenario.line.map(|line| Wire::begin(&main, line));
         let sims = BTreeMap::from([(MAIN.to_owned(), main), (NEIGHBOUR.to_owned(), neighbour)]);
         log.line("", format_args!("{scenario:?}"));
+        if scenario.machines > 20 {
+            log.expect_many();
+        }
         Arc::new(Self {
             scenario,
             server,
@@ -237,6 +258,36 @@ impl World {
                     }),
                 }
             }
+            Some("NodeGroup") => {
+                let Ok(group) = serde_json::from_value::<NodeGroup>(object) else { return };
+                self.judge(|judge| {
+                    judge.nodes.group_written(&group);
+                    if is_gone(&group.metadata) {
+                        let judged = judge.nodes.group_gone(&group.uid().unwrap_or_default());
+                        judge.insist(judged);
+                    }
+                });
+            }
+            Some("VPSieNode") => {
+                let Ok(record) = serde_json::from_value::<VPSieNode>(object) else { return };
+                self.judge(|judge| {
+                    let judged = match is_gone(&record.metadata) {
+                        true => {
+                            let uid = record.uid().unwrap_or_default();
+                            judge.nodes.record_gone(&uid, &judge.records)
+                        }
+                        false => judge.nodes.record_written(record),
+                    };
+                    judge.insist(judged);
+                });
+            }
+            Some("Node") => {
+                let Ok(node) = serde_json::from_value::<Node>(object) else { return };
+                self.judge(|judge| {
+                    let judged = judge.nodes.node_written(&node, &judge.records);
+                    judge.insist(judged);
+                });
+            }
             Some("Status") => self.gone(object["details"]["uid"].as_str().unwrap_or_default()),
             _ => {}
         }
@@ -253,6 +304,8 @@ impl World {
                 judge.insist(judged);
             }
             judge.copies.gone(uid);
+            let judged = judge.nodes.record_gone(uid, &judge.records);
+            judge.insist(judged);
             let judged = judge.disks.gone(uid, &self.sims);
             judge.insist(judged);
             let judged = judge.sets.gone(uid, &judge.records);
@@ -305,6 +358,10 @@ impl World {
         for uid in known.iter().filter(|uid| !there.contains(*uid)) {
             self.gone(uid);
         }
+        if self.scenario.theme == Theme::Nodes {
+            let books = Books::read(client).await;
+            self.judge(|judge| judge.nodes.read(books));
+        }
     }
 }
 
@@ -336,10 +393,13 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     world.judge(|judge| {
         judge.installation = installation;
         judge.tokens = world.scenario.platform.token;
+        judge.nodes.members = world.scenario.platform.own_names;
     });
     let main = &world.sims[MAIN];
     main.set_chances(world.scenario.chances);
     let mut processes = vec![Process::start(&world, "A", seed ^ 0xa)];
+    let kubelets = (world.scenario.theme == Theme::Nodes)
+        .then(|| tokio::spawn(nodes::kubelets(world.clone(), client.clone(), seed)));
 
     let end = begun + world.scenario.trouble;
     if world.scenario.table.is_some() {
@@ -398,6 +458,9 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     });
     for process in processes {
         process.kill();
+    }
+    if let Some(kubelets) = kubelets {
+        kubelets.abort();
     }
     let seconds = (tokio::time::Instant::now() - begun).as_secs();
     (violation, seconds)

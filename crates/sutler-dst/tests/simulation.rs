@@ -36,6 +36,14 @@ const KEPT: &[(u64, &str)] = &[
     (200_659, "a machine was asked for beside the one that another process had just made"),
     (200_693, "a snapshot waited for a machine whose ID another had been given"),
     (302_652, "a dead machine that only a stale view showed was put on record for the next one"),
+    (
+        9,
+        "a failed node counted as well while it was told of nodes, and others were sent away without end",
+    ),
+    (76, "a node was taken for absent before its cluster was looked at, and its claim outlived it"),
+    (892, "a node that went took the machine that only another could have, and its own was left"),
+    (1_180, "a record that a stale cache showed was written a thousand times a second"),
+    (1_660, "a node that went took a machine out of a list that was not complete"),
 ];
 
 /// Each rule with a seed that notices when it is broken.
@@ -70,6 +78,8 @@ const BROKEN: &[(&str, u64)] = &[
     ("AntiAffinityHolds", 44),
     ("KeptDisksLeaveNothing", 90),
     ("KeptDisksStay", 380),
+    ("MembersAreNew", 9),
+    ("NodesAreMadeOnce", 681),
 ];
 
 /// Whether another process runs the simulation meanwhile, as `make test` has it.

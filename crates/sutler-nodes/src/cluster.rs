@@ -5,7 +5,10 @@ mod index;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -83,6 +86,8 @@ pub struct Cluster {
     /// Its nodes.
     pub nodes: Store<Node>,
     index: Mutex<Index>,
+    /// Whether all of them were listed.
+    listed: AtomicBool,
     /// What it was connected with.
     digest: String,
 }
@@ -91,6 +96,11 @@ impl Cluster {
     /// Reads its nodes by what they can be known by.
     pub fn read<R>(&self, read: impl FnOnce(&Index) -> R) -> R {
         read(&lock(&self.index))
+    }
+
+    /// Whether all of its nodes are known: one that is not among them is not there.
+    pub fn in_sight(&self) -> bool {
+        self.listed.load(Ordering::Acquire)
     }
 }
 
@@ -120,7 +130,11 @@ pub(crate) async fn of_group(
     context: &Arc<Context>,
     group: &NodeGroup,
 ) -> Result<Arc<Cluster>, String> {
-    let id = Id::of(group);
+    of(context, Id::of(group)).await
+}
+
+/// The cluster of this ID, as [`of_group`].
+pub(crate) async fn of(context: &Arc<Context>, id: Id) -> Result<Arc<Cluster>, String> {
     let (kubeconfig, digest) = match &id {
         Id::Own => (None, String::new()),
         Id::Secret(key, entry) => match kubeconfig(context, key, entry).await {
@@ -146,7 +160,13 @@ pub(crate) async fn of_group(
     };
     lock(&context.clusters.troubles).remove(&id);
     let (nodes, writer) = reflector::store();
-    let cluster = Arc::new(Cluster { client, nodes, index: Mutex::default(), digest });
+    let cluster = Arc::new(Cluster {
+        client,
+        nodes,
+        index: Mutex::default(),
+        listed: AtomicBool::new(false),
+        digest,
+    });
     lock(&context.clusters.known).insert(id.clone(), cluster.clone());
     let watched = watch(context.clone(), id.clone(), cluster.clone(), writer);
     context.tasks.spawn(watched);
@@ -217,6 +237,13 @@ async fn watch(
                 });
                 for name in gone {
                     remove(&context, &id, &cluster, &name);
+                }
+                // Those that waited for the first look.
+                if !cluster.listed.swap(true, Ordering::AcqRel) {
+                    let keys: Vec<Key> = lock(&context.members).keys().cloned().collect();
+                    for key in keys {
+                        context.wake_record(&key);
+                    }
                 }
             }
             Err(error) => tracing::debug!(%error, "the watch of nodes begins anew"),

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use kube::{
     Client, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
@@ -118,6 +119,11 @@ impl Context {
         for key in woken {
             self.wake_record(&key);
         }
+    }
+
+    /// Whether all groups are known.
+    pub(crate) fn knows_groups(&self) -> bool {
+        self.groups.wait_until_ready().now_or_never().is_some()
     }
 
     /// An object from a cache.

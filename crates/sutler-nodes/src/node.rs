@@ -53,8 +53,14 @@ const RESYNC: Duration = Duration::from_secs(1800);
 /// The pause while something is waited for that may happen unseen, as upstream's users know it.
 const WAITING: Duration = Duration::from_secs(10);
 
-/// The pause after a write that came too late.
+/// The pause until the groups are known.
+const SOON: Duration = Duration::from_millis(500);
+
+/// The pause after a step that is followed by another.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// The pause after a write that came too late, unless the watch is quicker.
+const LATE: Duration = Duration::from_secs(1);
 
 /// What this process knows of one record. Forgetting it is safe.
 #[derive(Default)]
@@ -65,6 +71,8 @@ pub(crate) struct Memory {
     gone: bool,
     /// How its drain goes.
     drain: Drain,
+    /// Whether the node that it claimed is known not to be there any more, or to be another's.
+    node_gone: bool,
     /// When its status was last written.
     said_at: Option<Timestamp>,
     /// The addresses that it is known by.
@@ -101,9 +109,17 @@ pub(crate) async fn reconcile(
     if context.memory(&uid, |memory| memory.gone) {
         return Ok(Action::await_change());
     }
+    // Of which cluster its node is, its group knows.
+    if !context.knows_groups() {
+        return Ok(Action::requeue(SOON));
+    }
     let node = freshest(&context, &uid, cached);
     let known = know(&context, node).await?;
     remember(&context, &known);
+    // Before the first look at the nodes of its cluster nothing can be said: that wakes it.
+    if known.cluster.as_ref().is_some_and(|cluster| !cluster.in_sight()) {
+        return Ok(Action::requeue(WAITING));
+    }
     let config = context.config();
     let limits = Limits {
         provisioning: context.settings.provisioning_timeout,
@@ -123,6 +139,8 @@ pub(crate) async fn reconcile(
         record: &known.record,
         machine: &known.machine,
         node: known.seen.as_ref(),
+        in_sight: known.cluster.is_some(),
+        node_gone: context.memory(&uid, |memory| memory.node_gone),
         labelled: known.labelled,
         removing: known.removing,
         drain: &drain,
@@ -136,6 +154,7 @@ pub(crate) async fn reconcile(
     match carry_out(&context, &known, &next, patience).await? {
         Done::Nothing => {}
         Done::Again => return Ok(Action::requeue(AGAIN)),
+        Done::Late => return Ok(Action::requeue(LATE)),
         Done::Blocked(message) => {
             let report = Report {
                 reason: reasons::WAITING.to_owned(),
@@ -186,7 +205,7 @@ async fn know(context: &Arc<Context>, node: Arc<VPSieNode>) -> Result<Known, Err
     let machine = MachineRecord::read(vm.as_deref(), &record.uid);
     let cluster = match &group {
         Some(group) => cluster::of_group(context, group).await.ok(),
-        None => context.clusters.get(&cluster::Id::Own),
+        None => cluster::of(context, cluster::Id::Own).await.ok(),
     };
     let name = &node.spec.node_group_name;
     let managed = node.spec.class_ref.is_none();
@@ -273,8 +292,10 @@ fn forget(context: &Context, known: &Known) {
 /// What a step did.
 enum Done {
     Nothing,
-    /// Things are not as the plan supposed, or have changed by it.
+    /// Things have changed by it, or are not as the plan supposed.
     Again,
+    /// What was looked at is out of date: the watch will bring what is.
+    Late,
     /// Something that a person has to put right.
     Blocked(String),
     /// The record is off the books.
@@ -292,6 +313,7 @@ async fn carry_out(
         Step::Ask => ask(context, known).await,
         Step::MakeMachine => make(context, known).await,
         Step::Hint(addresses) => hint(context, known, addresses).await,
+        Step::Intend(name) => intend(context, known, name).await,
         Step::Claim(name) => label(context, known, name).await,
         Step::Drain(name) => {
             let Some(cluster) = &known.cluster else { return Ok(Done::Nothing) };
@@ -305,7 +327,7 @@ async fn carry_out(
             Ok(Done::Nothing)
         }
         Step::DeleteMachine => delete_machine(context, known).await,
-        Step::DeleteNode(_) => delete_node(known).await,
+        Step::DeleteNode(name) => delete_node(context, known, name).await,
         Step::Forget => take_off(context, known).await,
     }
 }
@@ -378,9 +400,21 @@ async fn hint(context: &Arc<Context>, known: &Known, ips: &[String]) -> Result<D
     let params = PatchParams::apply(MANAGER);
     match api.patch(&vm.name_any(), &params, &Patch::Merge(body)).await {
         Ok(_) => Ok(Done::Nothing),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Late),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Writes down which node is claimed, over exactly what was looked at: a record that somebody takes off
+/// the books meanwhile claims none.
+async fn intend(context: &Arc<Context>, known: &Known, name: &str) -> Result<Done, Error> {
+    let node = &known.node;
+    let body = json!({ "metadata": {
+        "annotations": { annotations::CLAIMED_NODE: name },
+        "resourceVersion": node.resource_version(),
+        "uid": node.uid(),
+    }});
+    write(context, known, body).await
 }
 
 /// Claims a node: what is written is computed from the version that it replaces, so that of two who want
@@ -388,11 +422,11 @@ async fn hint(context: &Arc<Context>, known: &Known, ips: &[String]) -> Result<D
 async fn label(context: &Arc<Context>, known: &Known, name: &str) -> Result<Done, Error> {
     let Some(cluster) = &known.cluster else { return Ok(Done::Nothing) };
     let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let Some(object) = nodes.get_opt(name).await? else { return Ok(Done::Again) };
+    let Some(object) = nodes.get_opt(name).await? else { return Ok(Done::Late) };
     let seen = Seen::read(&object);
     let theirs = seen.claim.is_some() && !seen.is_claimed_by(&known.record.key);
     if theirs || seen.control_plane {
-        return Ok(Done::Again);
+        return Ok(Done::Late);
     }
     let Some(body) = claim(&known.node, known.group.as_deref(), &object) else {
         return Ok(Done::Nothing);
@@ -403,7 +437,7 @@ async fn label(context: &Arc<Context>, known: &Known, name: &str) -> Result<Done
             context.recorder.note(known.node.as_ref(), "Joined", &message).await;
             Ok(Done::Nothing)
         }
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Late),
         Err(error) => Err(error.into()),
     }
 }
@@ -416,26 +450,32 @@ async fn delete_machine(context: &Arc<Context>, known: &Known) -> Result<Done, E
     let params = DeleteParams::background().preconditions(exactly);
     match api.delete(&known.record.key.name, &params).await {
         Ok(_) => Ok(Done::Nothing),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Late),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Deletes the object of a node whose machine is gone, if it is still the one that was ours.
-async fn delete_node(known: &Known) -> Result<Done, Error> {
-    let (Some(cluster), Some(seen)) = (&known.cluster, &known.seen) else {
+/// Deletes the object of a node whose machine is gone, if it is ours or nobody's: a claim that is under
+/// way elsewhere is then too late.
+async fn delete_node(context: &Context, known: &Known, name: &str) -> Result<Done, Error> {
+    let Some(cluster) = &known.cluster else { return Ok(Done::Again) };
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let object = nodes.get_opt(name).await?.filter(|object| {
+        let seen = Seen::read(object);
+        // One that was not labelled yet is known by the address that its machine had.
+        let address = known.node.spec.ip_address.as_ref().or(known.node.spec.ipv6_address.as_ref());
+        let intended =
+            known.record.claimed.as_deref() == Some(name) && address.is_some_and(|ip| seen.has(ip));
+        seen.is_claimed_by(&known.record.key) || (intended && seen.is_free())
+    });
+    let Some(object) = object else {
+        context.memory(&known.record.uid, |memory| memory.node_gone = true);
         return Ok(Done::Again);
     };
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let Some(object) = nodes.get_opt(&seen.name).await? else { return Ok(Done::Again) };
-    let now = Seen::read(&object);
-    if now.uid != seen.uid || !now.is_claimed_by(&known.record.key) {
-        return Ok(Done::Again);
-    }
     let exactly = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
-    match nodes.delete(&seen.name, &DeleteParams::default().preconditions(exactly)).await {
+    match nodes.delete(name, &DeleteParams::default().preconditions(exactly)).await {
         Ok(_) => Ok(Done::Again),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Late),
         Err(error) => Err(error.into()),
     }
 }
@@ -446,7 +486,7 @@ async fn take_off(context: &Arc<Context>, known: &Known) -> Result<Done, Error> 
     let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &key.namespace);
     let found = api.get_opt(&key.name).await?;
     if MachineRecord::read(found.as_ref(), &known.record.uid).ours().is_some() {
-        return Ok(Done::Again);
+        return Ok(Done::Late);
     }
     let node = &known.node;
     let names: Vec<&String> =
@@ -460,7 +500,7 @@ async fn take_off(context: &Arc<Context>, known: &Known) -> Result<Done, Error> 
     match api.patch(&key.name, &PatchParams::apply(MANAGER), &Patch::Merge(body)).await {
         Ok(_) => Ok(Done::Gone),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Done::Gone),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Done::Again),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Done::Late),
         Err(error) => Err(error.into()),
     }
 }
@@ -481,8 +521,11 @@ async fn publish(
             "spec": spec,
         });
         // The status follows from what this leaves.
-        write(context, known, body).await?;
-        return Ok(Some(inputs.now));
+        let pause = match write(context, known, body).await? {
+            Done::Late => LATE,
+            _ => Duration::ZERO,
+        };
+        return Ok(Some(inputs.now.saturating_add(pause).unwrap_or(inputs.now)));
     }
     let old = node.status.clone().unwrap_or_default();
     let new = status::next(node, inputs, known.vm.as_deref(), report);
@@ -508,7 +551,7 @@ async fn publish(
             Ok(None)
         }
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-            Ok(Some(inputs.now.saturating_add(AGAIN).unwrap_or(inputs.now)))
+            Ok(Some(inputs.now.saturating_add(LATE).unwrap_or(inputs.now)))
         }
         Err(error) => Err(error.into()),
     }
@@ -540,7 +583,7 @@ async fn write(context: &Arc<Context>, known: &Known, body: Value) -> Result<Don
             wrote(context, &known.record.uid, fresh);
             Ok(Done::Again)
         }
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Again),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Done::Late),
         Err(error) => Err(error.into()),
     }
 }

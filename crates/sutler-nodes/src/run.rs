@@ -69,8 +69,8 @@ pub async fn run(
         tasks: Tasks::default(),
     });
     let _guard = StopTasks(context.clone());
-    // What is not cached yet must not be taken for missing: groups and machines come before records, and
-    // records before the groups that count them.
+    // What is not cached yet must not be taken for missing: machines come before records, and records
+    // before the groups that count them.
     let group_events = group_events(&context, groups_writer);
     let record_events = record_events(&context, records_writer);
     let config_events = plain(&context, configs_writer);

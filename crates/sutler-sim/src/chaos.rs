@@ -59,12 +59,14 @@ pub struct Foreign {
     pub token: Option<(Token, String)>,
     /// Whether it is on.
     pub power: Power,
+    /// The managed group that it is a member of.
+    pub group: Option<String>,
 }
 
 impl Foreign {
     /// A machine of this name that carries no token and is on.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), id: None, token: None, power: Power::On }
+        Self { name: name.into(), id: None, token: None, power: Power::On, group: None }
     }
 }
 
@@ -270,6 +272,7 @@ fn appear(txn: &mut Txn<'_>, foreign: Foreign) -> Result<MachineId> {
     (machine.cpu, machine.memory_mib) = (Some(SIZE.0), Some(SIZE.1));
     machine.created_at = Some(txn.now);
     (machine.token, machine.installation) = foreign.token.unzip();
+    machine.group = foreign.group;
     let mut row = Row::of(machine, number);
     row.machine.disks = Some(vec![disk(&row, "root", 10)]);
     txn.put(row);

@@ -36,7 +36,10 @@ pub(super) fn plan(
     };
     let attempt = inputs.memory.attempt_of(intent.requested_at);
     let capabilities = platform.capabilities;
+    // A task is asked after for as long as it takes, unless it is all that is known of the machine.
+    let told = matches!(attempt, Some(Outcome::Accepted { id: Some(_), .. }));
     let overdue = !capabilities.returns_id
+        && !told
         && inputs.record.id.is_none()
         && inputs.now >= later(intent.first_requested_at, platform.discovery_timeout);
     if let Some(Outcome::Accepted { task: Some(task), .. }) = attempt

@@ -13,9 +13,10 @@ pub trait Claims {
     /// Whether another record than `uid` matches this name better than `wanted` does: it is equal,
     /// or longer.
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool;
-    /// How many records wait for a member of this group before `uid` does; those that were asked for
-    /// until `over` have had their time.
-    fn turn(&self, group: &str, uid: &str, over: Timestamp) -> usize;
+    /// Since when members may be theirs that come before `uid` among all who wait for one of this group,
+    /// in their order: those that are to stay before those that go, those whose time is not over before
+    /// those that were asked for until `over`, and then as they were asked for.
+    fn ahead(&self, group: &str, uid: &str, over: Timestamp) -> Vec<Timestamp>;
 }
 
 /// No other record claims anything.
@@ -31,8 +32,8 @@ impl Claims for Nobody {
         false
     }
 
-    fn turn(&self, _: &str, _: &str, _: Timestamp) -> usize {
-        0
+    fn ahead(&self, _: &str, _: &str, _: Timestamp) -> Vec<Timestamp> {
+        Vec::new()
     }
 }
 
@@ -244,21 +245,61 @@ fn by_node(
         return None;
     }
     let runs = |seen: &Seen| seen.machine.power == Power::On;
-    let new = |seen: &Seen| appeared_after(platform, seen, intent.first_requested_at);
     let is_node = |seen: &Seen| seen.machine.ips.iter().any(|ip| record.addresses.contains(ip));
     let alike: Box<dyn Iterator<Item = &Seen>> = match &record.group {
         Some(group) => Box::new(platform.view.in_group(group)),
         None if record.addresses.is_empty() => return None,
         None => Box::new(platform.view.iter().filter(|seen| is_node(seen))),
     };
-    let mut members: Vec<&Seen> = alike
-        .filter(|seen| free(seen) && (runs(seen) || record.deleting))
-        .filter(|seen| new(seen) || broken(Rule::MembersAreNew))
-        .collect();
-    members.sort_by_key(|seen| (!is_node(seen), since(seen), seen.machine.id.clone()));
+    // One that goes takes none while there may be another that is rather its own.
+    let known = |seen: &Seen| {
+        !record.deleting || platform.view.complete_as_of().is_some_and(|at| seen.as_of <= at)
+    };
+    let mut members: Vec<&Seen> =
+        alike.filter(|seen| free(seen) && (runs(seen) || record.deleting) && known(seen)).collect();
+    members.sort_by(|a, b| (since(a), &a.machine.id).cmp(&(since(b), &b.machine.id)));
     let over = now.saturating_sub(platform.discovery_timeout).unwrap_or(Timestamp::MIN);
-    let turn = record.group.as_ref().map_or(0, |group| claims.turn(group, &record.uid, over));
-    members.get(turn).copied().cloned()
+    let ahead = match &record.group {
+        Some(group) => claims.ahead(group, &record.uid, over),
+        None => Vec::new(),
+    };
+    let left = left_by(platform, members, &ahead);
+    // Another that was asked for before may have taken the one that came for this record.
+    let since = record.members_since.unwrap_or(intent.first_requested_at);
+    let mut new = left
+        .into_iter()
+        .filter(|seen| appeared_after(platform, seen, since) || broken(Rule::MembersAreNew));
+    let first = new.next()?;
+    match is_node(first) {
+        true => Some(first.clone()),
+        false => Some(new.find(|seen| is_node(seen)).unwrap_or(first).clone()),
+    }
+}
+
+/// The members that are left, in the order in which they came, when everyone ahead has taken the first
+/// that came after it was asked for. So nobody takes one that only another can have.
+fn left_by<'a>(
+    platform: &Platform<'_>,
+    members: Vec<&'a Seen>,
+    ahead: &[Timestamp],
+) -> Vec<&'a Seen> {
+    let mut taken = vec![false; members.len()];
+    let (mut next, mut last) = (0, Timestamp::MIN);
+    for asked in ahead {
+        // Whoever was asked for later finds nothing in what an earlier one passed over.
+        if *asked < last {
+            next = 0;
+        }
+        last = *asked;
+        while let Some(seen) = members.get(next) {
+            if !taken[next] && appeared_after(platform, seen, *asked) {
+                taken[next] = true;
+                break;
+            }
+            next += 1;
+        }
+    }
+    members.into_iter().zip(taken).filter(|(_, taken)| !taken).map(|(seen, _)| seen).collect()
 }
 
 /// Whether a machine was certainly not there at `asked`: made later, or where that is not told, first

@@ -57,6 +57,8 @@ pub struct Record {
     pub said_id: Option<String>,
     /// When somebody else asked for its machine: it is looked for, and never asked for.
     pub asked_at: Option<Timestamp>,
+    /// Since when members of its group may be those that were asked for.
+    pub members_since: Option<Timestamp>,
     /// Whether its machine is not made again once it was there.
     pub once: bool,
     /// When the platform made the machine.
@@ -116,6 +118,7 @@ impl Record {
                 .unwrap_or_default(),
             said_id: notes.get(annotations::SAID_ID).cloned(),
             asked_at: read_time(vm, annotations::ASKED_AT)?,
+            members_since: read_time(vm, annotations::MEMBERS_SINCE)?,
             once: flag(annotations::MADE_ONCE),
             created_at: of_machine
                 .and_then(|status| status.created_at.as_ref())

@@ -60,11 +60,11 @@ struct Case {
     /// Another record that has every machine.
     rival: bool,
     /// How many records of its group come before it.
-    turn: usize,
+    ahead: Vec<Timestamp>,
     now: i64,
 }
 
-struct Rival(bool, usize);
+struct Rival(bool, Vec<Timestamp>);
 
 impl Claims for Rival {
     fn claimed(&self, _: &Machine, _: &str) -> bool {
@@ -75,8 +75,8 @@ impl Claims for Rival {
         false
     }
 
-    fn turn(&self, _: &str, _: &str, _: Timestamp) -> usize {
-        self.1
+    fn ahead(&self, _: &str, _: &str, _: Timestamp) -> Vec<Timestamp> {
+        self.1.clone()
     }
 }
 
@@ -112,7 +112,7 @@ impl Case {
             memory: Memory::default(),
             hashed: true,
             rival: false,
-            turn: 0,
+            ahead: Vec::new(),
             now: 100,
         }
     }
@@ -228,7 +228,7 @@ impl Case {
             desired: self.unresolved.as_ref().map_or(Ok(&self.desired), Err),
             platform: self.unreachable.as_ref().map_or(Ok(platform), Err),
             memory: &self.memory,
-            claims: &Rival(self.rival, self.turn),
+            claims: &Rival(self.rival, self.ahead.clone()),
             now: at(self.now),
         })
     }

@@ -51,7 +51,8 @@ pub fn node_of<'a>(
 }
 
 impl Seen {
-    fn has(&self, ip: &str) -> bool {
+    /// Whether it has this address.
+    pub(super) fn has(&self, ip: &str) -> bool {
         self.internal.iter().chain(&self.external).any(|own| own == ip)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sutler_api::{autoscaler::VpsieNodePhase as Phase, names::reasons};
 
-use super::record::{Asked, MachineRecord, Record};
+use super::record::{Asked, Machine, MachineRecord, Record};
 use crate::cluster::Seen;
 
 /// How long a step of a drain is left to have its effect.
@@ -29,6 +29,10 @@ pub struct Inputs<'a> {
     pub machine: &'a MachineRecord,
     /// Its node.
     pub node: Option<&'a Seen>,
+    /// Whether all nodes of its cluster are known: a node that is not seen is absent only then.
+    pub in_sight: bool,
+    /// Whether the API itself said that the node which it claimed is not there any more.
+    pub node_gone: bool,
     /// Whether its node carries everything that it should.
     pub labelled: bool,
     /// Whether its group sends it away.
@@ -89,6 +93,8 @@ pub enum Step {
     MakeMachine,
     /// Write addresses of nodes that it may be onto the machine's record.
     Hint(Vec<String>),
+    /// Write down which node is claimed.
+    Intend(String),
     /// Claim a node and give it what it should carry, in one write.
     Claim(String),
     /// Keep new pods off a node and ask those on it to leave.
@@ -158,7 +164,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
 
 /// A record whose node should be there.
 fn stay(inputs: &Inputs<'_>) -> Plan {
-    let Inputs { record, machine, now, .. } = *inputs;
+    let Inputs { record, machine, .. } = *inputs;
     let machine = match machine {
         MachineRecord::Absent if record.made => {
             let message = "its VirtualMachine was deleted: delete this record, and its group makes \
@@ -183,7 +189,12 @@ fn stay(inputs: &Inputs<'_>) -> Plan {
     {
         let message = format!("node {} has joined and is claimed", node.name);
         let report = Report::new(Phase::Joining, "Claiming", message);
-        return Plan { step: Step::Claim(node.name.clone()), report };
+        // Who takes the record off the books meanwhile has to know of the node.
+        let step = match record.claimed.as_ref() == Some(&node.name) {
+            true => Step::Claim(node.name.clone()),
+            false => Step::Intend(node.name.clone()),
+        };
+        return Plan { step, report };
     }
     if machine.deleting {
         let message = "its VirtualMachine is being deleted: delete this record, and its group makes \
@@ -193,10 +204,28 @@ fn stay(inputs: &Inputs<'_>) -> Plan {
     if let Some(node) = inputs.node {
         return joined(inputs, node);
     }
-    if let Some(hints) = inputs.hints {
-        let report = waiting_for_machine(inputs, &machine.reason, &machine.message);
-        return Plan { step: Step::Hint(hints.to_vec()), report };
+    if record.node.is_some() && !inputs.in_sight {
+        return rest(out_of_sight(inputs));
     }
+    let plan = unjoined(inputs, machine);
+    match inputs.hints {
+        // It says the same with them: whoever counts it must not be led astray.
+        Some(hints) => Plan { step: Step::Hint(hints.to_vec()), ..plan },
+        None => plan,
+    }
+}
+
+/// A record whose cluster cannot be looked at: what was known of its node stays.
+fn out_of_sight(inputs: &Inputs<'_>) -> Report {
+    let record = inputs.record;
+    let phase = record.phase.clone().unwrap_or(Phase::Joining);
+    let message = "the nodes of its cluster cannot be seen: look at its group's conditions";
+    Report { error: true, ..Report::new(phase, reasons::CLUSTER_UNREACHABLE, message) }
+}
+
+/// A record for which no node is in the cluster.
+fn unjoined(inputs: &Inputs<'_>, machine: &Machine) -> Plan {
+    let Inputs { record, now, .. } = *inputs;
     if machine.failed {
         return rest(Report::failed(word(&machine.reason), machine.message.clone()));
     }
@@ -287,6 +316,17 @@ fn leave(inputs: &Inputs<'_>) -> Plan {
         return rest(Report::new(Phase::Terminating, reasons::DELETING, "other finalizers wait"));
     }
     let going = |message: &str| Report::new(Phase::Deleting, reasons::DELETING, message);
+    // Pods may be on a node that nobody sees, and its object may be left behind.
+    let joined = record.node.is_some() || record.claimed.is_some();
+    if joined && !inputs.in_sight && !record.forced {
+        let message = format!(
+            "the nodes of its cluster cannot be seen: make it reachable, or annotate this record with \
+             {}=true to remove the machine without asking its pods to leave",
+            sutler_api::names::annotations::FORCE_REMOVAL
+        );
+        let report = Report::new(Phase::Terminating, reasons::CLUSTER_UNREACHABLE, message);
+        return rest(Report { error: true, ..report });
+    }
     match machine {
         MachineRecord::Ours(machine) if machine.deleting => {
             let message = format!("its machine is being removed: {}", machine.message);
@@ -298,13 +338,18 @@ fn leave(inputs: &Inputs<'_>) -> Plan {
             }
             _ => Plan { step: Step::DeleteMachine, report: going("its machine is being removed") },
         },
-        MachineRecord::Absent | MachineRecord::Foreign => match node {
-            Some(node) if inputs.labelled || node.is_claimed_by(&record.key) => Plan {
-                step: Step::DeleteNode(node.name.clone()),
-                report: going("its machine is gone, and its node goes as well"),
-            },
-            _ => Plan { step: Step::Forget, report: going("nothing of it is left") },
-        },
+        MachineRecord::Absent | MachineRecord::Foreign => {
+            let own = node.filter(|node| inputs.labelled || node.is_claimed_by(&record.key));
+            // A claim may have been carried out by another process since the nodes were looked at.
+            let claimed = record.claimed.as_ref().filter(|_| !inputs.node_gone && inputs.in_sight);
+            match own.map(|node| &node.name).or(claimed) {
+                Some(name) => Plan {
+                    step: Step::DeleteNode(name.clone()),
+                    report: going("its machine is gone, and its node goes as well"),
+                },
+                None => Plan { step: Step::Forget, report: going("nothing of it is left") },
+            }
+        }
     }
 }
 

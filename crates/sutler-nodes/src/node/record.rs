@@ -34,6 +34,8 @@ pub struct Record {
     pub made: bool,
     /// Where it is in its life.
     pub phase: Option<Phase>,
+    /// The node that it claims, whether or not that was labelled yet.
+    pub claimed: Option<String>,
     /// The name that its node should have.
     pub wanted_node: Option<String>,
     /// The name of its node, once it has joined.
@@ -92,6 +94,7 @@ impl Record {
             asked_at: written.or(since).unwrap_or(Timestamp::UNIX_EPOCH),
             made,
             phase: status.and_then(|status| status.phase.clone()),
+            claimed: notes.get(annotations::CLAIMED_NODE).cloned(),
             wanted_node: node.spec.node_name.clone(),
             node: status.and_then(|status| status.node_name.clone()),
             provisioned_at: status.and_then(|status| time(status.provisioned_at.as_ref())),

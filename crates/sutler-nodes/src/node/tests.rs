@@ -75,6 +75,7 @@ fn record() -> Record {
         asked_at: at(0),
         made: true,
         phase: Some(Phase::Provisioning),
+        claimed: None,
         wanted_node: None,
         node: None,
         provisioned_at: None,
@@ -101,6 +102,8 @@ struct Case {
     record: Record,
     machine: MachineRecord,
     node: Option<Seen>,
+    in_sight: bool,
+    node_gone: bool,
     labelled: bool,
     removing: bool,
     drain: Drain,
@@ -115,6 +118,8 @@ impl Case {
             record: Record { provisioned_at: Some(at(60)), ..record() },
             machine: MachineRecord::Ours(Box::new(machine())),
             node: None,
+            in_sight: true,
+            node_gone: false,
             labelled: false,
             removing: false,
             drain: Drain::Unknown,
@@ -128,6 +133,7 @@ impl Case {
         let node = node("k-1", "10.0.0.1", labelled("web-0001"));
         let mut case = Self { node: Some(Seen::read(&node)), labelled: true, ..Self::joining() };
         case.record.node = Some("k-1".to_owned());
+        case.record.claimed = Some("k-1".to_owned());
         case.record.joined_at = Some(at(70));
         case.record.phase = Some(Phase::Ready);
         case
@@ -149,6 +155,8 @@ impl Case {
             record: &self.record,
             machine: &self.machine,
             node: self.node.as_ref(),
+            in_sight: self.in_sight,
+            node_gone: self.node_gone,
             labelled: self.labelled,
             removing: self.removing,
             drain: &self.drain,

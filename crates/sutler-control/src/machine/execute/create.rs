@@ -16,6 +16,7 @@ use super::{Done, Error, Work};
 use crate::{
     claims,
     context::Slot,
+    fleet::lock,
     machine::facts::forget_machine,
     plan::{Attempt, Copy, Outcome, SEND_WINDOW},
     rules::{Rule, broken},
@@ -108,7 +109,15 @@ impl Work<'_> {
         }
         let first = self.record.intent.as_ref().filter(|intent| &intent.token == token);
         let first = first.map_or(now, |intent| intent.first_requested_at);
+        let members_since = self.record.group.as_ref().map(|group| {
+            let timeout = self.connection.state().discovery_timeout;
+            let over = now.saturating_sub(timeout).unwrap_or(Timestamp::MIN);
+            let index = lock(&self.context.index);
+            let waited = index.members_since(&self.connection.key, group, over);
+            waited.map_or(first, |since| since.min(first)).to_string()
+        });
         let notes = json!({
+            annotations::MEMBERS_SINCE: members_since,
             annotations::TOKEN: token.to_string(),
             annotations::FIRST_REQUESTED_AT: first.to_string(),
             annotations::CREATE_REQUESTED_AT: now.to_string(),
@@ -142,11 +151,12 @@ impl Work<'_> {
         let seen = self.connection.inventory.read(|view| view.get(id).cloned());
         let created_at = seen.as_ref().and_then(|seen| seen.machine.created_at);
         let claim = claims::Claim { provider: &provider, id, created_at };
-        let (uid, wanted) = (&self.record.uid, self.record.platform_name.as_ref());
+        let wanted = self.record.platform_name.as_ref();
         if let (Some(seen), Some(wanted)) = (&seen, wanted)
             && !broken(Rule::ExclusiveClaim)
             && self.record.said_id.is_none()
-            && claims::is_anothers(self.context, &provider, &seen.machine, wanted, uid).await?
+            && claims::is_anothers(self.context, &provider, &seen.machine, wanted, self.record)
+                .await?
         {
             return Ok(Done::Refused);
         }

@@ -218,7 +218,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
                     memory,
                     hashed: flags[1],
                     rival,
-                    turn: 0,
+                    ahead: Vec::new(),
                     now,
                 }
             })

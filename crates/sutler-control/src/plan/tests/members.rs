@@ -62,10 +62,26 @@ fn without_a_time_only_who_saw_everything_before_knows_what_is_new() {
 #[test]
 fn those_who_wait_take_turns() {
     let mut second = waiting().sees(Sight::Whole(vec![member("7", 20), member("8", 30)], 50));
-    second.turn = 1;
+    second.ahead = vec![at(0)];
     claims(&second, "8");
-    second.turn = 2;
+    second.ahead = vec![at(0), at(0)];
     keeps_looking(&second);
+}
+
+#[test]
+fn nobody_takes_a_member_that_only_another_can_have() {
+    // The one ahead was asked for after the first member came: only the second can be its own.
+    let mut early = waiting().sees(Sight::Whole(vec![member("7", 20), member("8", 30)], 50));
+    early.ahead = vec![at(25)];
+    claims(&early, "7");
+    claims(&early.clone().deleting(), "7");
+    let mut alone = waiting().sees(Sight::Whole(vec![member("8", 30)], 50));
+    alone.ahead = vec![at(25)];
+    keeps_looking(&alone);
+    // Who goes comes after those who stay, whenever they were asked for.
+    let mut late = waiting().sees(Sight::Whole(vec![member("7", 20), member("8", 30)], 50));
+    late.ahead = vec![at(25), at(10)];
+    keeps_looking(&late);
 }
 
 #[test]

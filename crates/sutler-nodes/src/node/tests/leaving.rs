@@ -23,11 +23,43 @@ fn pods_leave_before_the_machine_and_the_machine_before_the_node() {
     assert_eq!(going.plan().step, Step::Rest);
     let gone = deleting().change(|case| case.machine = MachineRecord::Absent);
     assert_eq!(gone.plan().step, Step::DeleteNode("k-1".to_owned()));
-    let all = gone.change(|case| {
+    let unseen = gone.change(|case| {
         case.node = None;
         case.labelled = false;
     });
+    // What was written down may have been carried out since the nodes were looked at.
+    assert_eq!(unseen.plan().step, Step::DeleteNode("k-1".to_owned()));
+    let all = unseen.change(|case| case.node_gone = true);
     assert_eq!(all.plan().step, Step::Forget);
+}
+
+#[test]
+fn a_node_that_cannot_be_looked_at_may_have_pods_and_is_not_taken_for_absent() {
+    let unseen = |case: &mut Case| {
+        case.record.deleting = true;
+        (case.in_sight, case.node, case.labelled) = (false, None, false);
+    };
+    for machine in [MachineRecord::Absent, MachineRecord::Ours(Box::new(machine()))] {
+        let case = Case::ready().change(unseen).change(|case| case.machine = machine.clone());
+        let plan = case.plan();
+        assert_eq!(plan.step, Step::Rest, "{:?}", plan.report);
+        assert!(plan.report.message.contains("force-removal=true"), "{}", plan.report.message);
+        let forced = case.change(|case| case.record.forced = true).plan().step;
+        assert!(matches!(forced, Step::DeleteMachine | Step::Forget), "{forced:?}");
+    }
+    // One that never claimed a node has none.
+    let fresh = Case::joining().change(unseen);
+    assert_eq!(fresh.plan().step, Step::DeleteMachine);
+}
+
+#[test]
+fn what_was_known_of_a_node_stays_while_its_cluster_is_out_of_sight() {
+    let case = Case::ready().change(|case| {
+        (case.in_sight, case.node, case.labelled) = (false, None, false);
+    });
+    let plan = case.plan();
+    assert_eq!((plan.step, plan.report.phase), (Step::Rest, Phase::Ready));
+    assert!(plan.report.error);
 }
 
 #[test]

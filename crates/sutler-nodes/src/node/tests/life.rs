@@ -125,7 +125,13 @@ fn defect_12_a_platform_without_room_is_waited_for_and_not_churned() {
 
 #[test]
 fn a_node_is_claimed_and_then_ready() {
-    let case = Case::ready().change(|case| case.labelled = false);
+    let case = Case::ready().change(|case| {
+        case.labelled = false;
+        case.record.claimed = None;
+    });
+    // Which one it claims is on record first.
+    assert_eq!(case.plan().step, Step::Intend("k-1".to_owned()));
+    let case = case.change(|case| case.record.claimed = Some("k-1".to_owned()));
     assert_eq!(case.plan().step, Step::Claim("k-1".to_owned()));
     let plan = Case::ready().plan();
     assert_eq!((plan.step, plan.report.phase), (Step::Rest, Phase::Ready));
@@ -183,4 +189,18 @@ fn a_machine_that_was_deleted_without_us_fails_the_record() {
     let plan = case.plan();
     assert_eq!((plan.step, plan.report.phase), (Step::Rest, Phase::Failed));
     assert_eq!(plan.report.reason, reasons::MACHINE_LOST);
+}
+
+#[test]
+fn a_failed_record_stays_failed_while_it_is_told_of_nodes_that_it_may_be() {
+    let failed = |machine: &mut Machine| {
+        (machine.ready, machine.failed, machine.id) = (false, true, None);
+        machine.reason = reasons::DISCOVERY_TIMEOUT.to_owned();
+    };
+    let case = Case::joining().machine(failed);
+    let plain = case.plan();
+    let told = case.change(|case| case.hints = Some(vec!["10.0.0.9".to_owned()])).plan();
+    assert_eq!(told.step, Step::Hint(vec!["10.0.0.9".to_owned()]));
+    assert_eq!(told.report, plain.report);
+    assert_eq!(told.report.phase, Phase::Failed);
 }
