@@ -126,8 +126,10 @@ impl Judge {
             let create = &self.creates[number];
             (create.platform.clone(), create.token.clone(), create.sent)
         };
-        let once = self.nodes.judge_create(&token.uid);
-        self.insist(once);
+        if self.once_ready.contains(&token.uid) {
+            let once = self.nodes.judge_create(&token.uid);
+            self.insist(once);
+        }
         let intent = self
             .records
             .get(&token.uid)

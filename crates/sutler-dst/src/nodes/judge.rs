@@ -81,7 +81,7 @@ impl Nodes {
         self.members && self.made.contains(&MachineId(id.to_owned()))
     }
 
-    /// A machine is about to be asked for: once for each node.
+    /// A machine is about to be asked for whose record was ready: for a node that is done once.
     pub fn judge_create(&self, uid: &str) -> Result<(), String> {
         match self.had.get(uid).filter(|had| !had.is_empty()) {
             Some(had) => Err(format!("nodes: {uid} had {had:?} and is made again")),

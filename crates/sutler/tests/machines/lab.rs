@@ -166,9 +166,15 @@ impl Lab {
             Ok(found) => found.unwrap().map(|object| serde_json::to_value(object).unwrap()),
             Err(_) => {
                 let now = api.get_opt(name).await.unwrap();
-                let now = now.map(|object| serde_json::to_value(object).unwrap());
+                let mut now = serde_json::to_value(now).unwrap();
+                if let Some(meta) = now["metadata"].as_object_mut() {
+                    meta.remove("managedFields");
+                }
+                // All cases write to one log; its end is what was going on.
                 let log = self.log();
-                panic!("{}/{name} is never {what}: {now:#?}\n{log}", self.namespace)
+                let lines: Vec<&str> = log.lines().rev().take(60).collect();
+                let log: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
+                panic!("{}/{name} is never {what}: {now}\n{log}", self.namespace)
             }
         }
     }
