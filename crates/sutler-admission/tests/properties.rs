@@ -79,8 +79,9 @@ fn group() -> impl Strategy<Value = Value> {
             let mut spec = json!({"minNodes": least, "maxNodes": most, "desiredNodes": desired,
                 "labels": labels, "taints": taints});
             for part in [made_of, policies] {
-                let part = part.as_object().cloned().unwrap_or_default();
-                spec.as_object_mut().unwrap().extend(part);
+                for (field, value) in part.as_object().into_iter().flatten() {
+                    spec[field] = value.clone();
+                }
             }
             json!({
                 "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup",

@@ -174,7 +174,13 @@ fn parts_that_need_or_exclude_each_other() {
     let boot = ("spec.bootstrap", json!({"kind": "custom", "extra": "#cloud-config\n"}));
     refuses(GROUP, &managed, &[boot], "spec.bootstrap", "installs its own nodes");
     let image = ("spec.imageRef", json!({"name": "debian"}));
-    refuses(GROUP, &managed, &[image.clone()], "spec.imageRef", "chooses its own image");
+    refuses(
+        GROUP,
+        &managed,
+        std::slice::from_ref(&image),
+        "spec.imageRef",
+        "chooses its own image",
+    );
     let class = ("spec.classRef", json!({"name": "small"}));
     refuses(GROUP, &managed, &[class, image], "spec.classRef", "needs providerRef");
     refuses(GROUP, &managed, &[("spec.project", json!(" "))], "spec.project", "empty");

@@ -178,8 +178,8 @@ async fn a_record_keeps_its_group_and_can_still_go(lab: Lab) {
     assert_eq!(fields(&refused), ["spec.ipAddress"]);
     jane.create(record("")).await;
     // Sutler writes onto it what it finds out, and people no longer what was decided.
-    let known = |node: &Value| !node["status"]["vmRef"].is_null();
-    lab.until_of(AUTOSCALER, "VPSieNode", "n", "asked for", known).await;
+    let known = |node: &Value| !node["status"]["instanceID"].is_null();
+    lab.until_of(AUTOSCALER, "VPSieNode", "n", "known", known).await;
     let records = jane.api(AUTOSCALER, "VPSieNode");
     for (field, value) in [("nodeGroupName", json!("db")), ("classRef", json!({"name": "large"}))] {
         let patch = Patch::Merge(json!({"spec": {field: value}}));
