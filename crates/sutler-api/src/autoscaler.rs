@@ -4,6 +4,7 @@ mod autoscaler_config;
 mod condition;
 mod node_group;
 mod policies;
+pub mod records;
 pub mod removal;
 mod vpsie_node;
 

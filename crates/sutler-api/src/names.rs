@@ -143,6 +143,8 @@ pub mod annotations {
     pub const DRAIN_START_TIME: &str = "autoscaler.vpsie.com/drain-start-time";
     /// `true` on a VPSieNode removes its machine even where pods cannot leave it.
     pub const FORCE_REMOVAL: &str = "autoscaler.vpsie.com/force-removal";
+    /// `true` on a Node lets people delete it although a VPSieNode stands behind it.
+    pub const ALLOW_DELETION: &str = "autoscaler.vpsie.com/allow-deletion";
     /// How the drain of a node goes.
     pub const DRAIN_STATUS: &str = "autoscaler.vpsie.com/drain-status";
 }

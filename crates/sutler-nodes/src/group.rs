@@ -128,24 +128,10 @@ pub(crate) async fn reconcile(
 
 /// What a group asks for that cannot be.
 fn refusal(group: &NodeGroup) -> Option<Trouble> {
-    let spec = &group.spec;
-    let invalid = |message: String| Some(Trouble { reason: reasons::INVALID, message });
-    if spec.min_nodes > spec.max_nodes {
-        return invalid(
-            "spec.minNodes is above spec.maxNodes: lower the one or raise the other".into(),
-        );
-    }
-    if i64::from(spec.max_nodes) > i64::from(MOST) {
-        return invalid(format!("spec.maxNodes: a group has at most {MOST} nodes"));
-    }
-    let longest = name_of(&group.name_any(), MOST).len();
-    if longest > 63 {
-        return invalid(format!(
-            "metadata.name: names of nodes would have {longest} characters, and 63 is the most: \
-             choose a shorter one"
-        ));
-    }
-    None
+    let all: Vec<String> =
+        sutler_admission::impossible(group).iter().map(ToString::to_string).collect();
+    let message = all.join("; ");
+    (!all.is_empty()).then_some(Trouble { reason: reasons::INVALID, message })
 }
 
 /// Makes and deletes records as the plan says.
@@ -414,4 +400,42 @@ fn list(names: &BTreeSet<String>) -> Value {
 /// A time as the API writes it.
 fn time(at: jiff::Timestamp) -> Option<Time> {
     Some(Time(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use sutler_admission::{Kind, Operation, Who, check};
+
+    use super::*;
+
+    #[test]
+    fn what_a_group_makes_is_taken_from_whoever_makes_it() {
+        for spec in [
+            json!({ "datacenterID": "dc", "resourceIdentifier": "c", "project": "p",
+                "offeringIDs": ["small"], "kubernetesVersion": "v1.34.1" }),
+            json!({ "providerRef": { "name": "p" }, "classRef": { "name": "small" },
+                "imageRef": { "name": "i" } }),
+        ] {
+            let mut spec = spec;
+            spec["minNodes"] = json!(0);
+            spec["maxNodes"] = json!(5);
+            let mut group = NodeGroup::new("web.a", serde_json::from_value(spec).unwrap());
+            group.metadata.namespace = Some("ns".to_owned());
+            assert_eq!(refusal(&group), None);
+            let record = json!(record_of(&group, &name_of("web.a", 1)));
+            let who = Who { user: "anybody", sutler: false };
+            let said = check(Operation::Create, Kind::VpsieNode, None, Some(&record), &who);
+            assert_eq!(said, Ok(Vec::new()), "{record:#}");
+        }
+    }
+
+    #[test]
+    fn what_a_group_cannot_be_is_said_where_nobody_checked_it() {
+        let spec = json!({ "minNodes": 9, "maxNodes": 5, "labels": { "a b": "" } });
+        let group = NodeGroup::new("web", serde_json::from_value(spec).unwrap());
+        let trouble = refusal(&group).unwrap();
+        assert_eq!(trouble.reason, reasons::INVALID);
+        assert!(trouble.message.contains("spec.minNodes"), "{}", trouble.message);
+        assert!(trouble.message.contains("spec.labels[a b]"), "{}", trouble.message);
+    }
 }

@@ -9,6 +9,7 @@
 
 mod accept;
 mod admission;
+pub mod admit;
 pub mod auth;
 pub mod body;
 mod bootstrap;

@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::SystemTime,
 };
@@ -14,6 +14,7 @@ use sutler_kv::engine::Engine;
 
 use crate::{
     admission::Namespaces,
+    admit::Admit,
     auth::{User, authn::Authenticator, impersonate::Impersonator},
     body::Body,
     dispatch,
@@ -76,6 +77,7 @@ pub(crate) struct Inner {
     pub(crate) impersonator: Impersonator,
     pub(crate) policy: PolicyCache,
     pub(crate) namespaces: Namespaces,
+    pub(crate) admit: OnceLock<Arc<dyn Admit>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -99,6 +101,7 @@ impl ApiServer {
             authn: Authenticator::default(),
             impersonator: Impersonator::default(),
             namespaces: Namespaces::default(),
+            admit: OnceLock::new(),
             metrics: Arc::default(),
             stopping: tokio::sync::watch::Sender::new(false),
         };
@@ -125,6 +128,12 @@ impl ApiServer {
     /// The same server, every request of which is made by `user`: for controllers in process.
     pub fn as_user(&self, user: User) -> Trusted {
         Trusted { server: self.clone(), user: Arc::new(user) }
+    }
+
+    /// Lets `admit` be asked before every write from now on. There is one that is asked: whoever
+    /// comes second is not.
+    pub fn admit_by(&self, admit: Arc<dyn Admit>) {
+        let _ = self.0.admit.set(admit);
     }
 
     /// Ends all watches and makes `/readyz` fail: the first step of a shutdown.

@@ -1,5 +1,6 @@
 //! `sutler serve`: the server, from its flags to its end.
 
+mod admission;
 mod autoscaler;
 mod cluster;
 mod connect;
@@ -58,6 +59,14 @@ pub(crate) struct ServeArgs {
     /// The folder with tls.crt, tls.key and ca.crt for --externalgrpc; they may change while it runs
     #[arg(long, value_name = "FOLDER", requires = "externalgrpc")]
     pub(crate) externalgrpc_tls: Option<PathBuf>,
+    /// Let the cluster's API server ask here before it writes node groups and their nodes, and keep the
+    /// ValidatingWebhookConfiguration that leads it here
+    #[arg(long, value_name = "ADDR:PORT", requires = "cluster")]
+    pub(crate) admission: Option<SocketAddr>,
+    /// Where the API server reaches --admission: https://HOST:PORT, or https://NAME.NAMESPACE.svc:PORT
+    /// for a Service [default: the address itself]
+    #[arg(long, value_name = "URL", requires = "admission")]
+    pub(crate) admission_url: Option<String>,
     /// How long a provider is left alone after five failures in a row
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = clock::parse_duration)]
     pub(crate) breaker_pause: Duration,

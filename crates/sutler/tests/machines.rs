@@ -20,6 +20,8 @@ macro_rules! both {
     };
 }
 
+#[path = "machines/admission.rs"]
+mod admission;
 #[path = "machines/changes.rs"]
 mod changes;
 #[path = "machines/children.rs"]

@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use sutler_api::autoscaler::records::{MOST, name_of};
+
 /// Failed records that are replaced before a group stops.
 pub const REPLACED: usize = 3;
-
-/// Digits of a record's number: fixed, so that no name is the beginning of another.
-const WIDTH: usize = 4;
-
-/// The highest number.
-pub const MOST: u32 = 9999;
 
 /// What is known of one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +63,6 @@ pub struct Plan {
     pub given_up: Vec<String>,
     /// Whether more would be made if fewer had failed.
     pub too_many_failures: bool,
-}
-
-/// The name of a group's record by its number.
-pub fn name_of(group: &str, number: u32) -> String {
-    format!("{group}-{number:0WIDTH$}")
 }
 
 /// Decides what is to be done for a group whose records are `members`.

@@ -1,7 +1,7 @@
 //! Node groups.
 
 use jiff::Timestamp;
-use sutler_api::autoscaler::NodeGroup;
+use sutler_api::autoscaler::{NodeGroup, NodeGroupSpec};
 use sutler_api::names::{annotations, condition_types, labels, reasons};
 
 use super::policy::{CostPolicy, DownPolicy, Regions, SpotPolicy, UpPolicy};
@@ -192,6 +192,20 @@ impl Group {
             last_up: status.last_scale_up_time.map(|time| time.0),
             last_down: status.last_scale_down_time.map(|time| time.0),
         })
+    }
+
+    /// What is wrong with a group's policies, by itself and whatever its platform offers: one error
+    /// for each of them.
+    pub fn policy_errors(spec: &NodeGroupSpec) -> Vec<MalformedError> {
+        let own_place = spec.datacenter_id.as_deref();
+        let errors = [
+            Regions::read(spec.multi_region.as_ref(), own_place).err(),
+            UpPolicy::read(spec.scale_up_policy.as_ref()).err(),
+            DownPolicy::read(spec.scale_down_policy.as_ref()).err(),
+            SpotPolicy::read(spec.spot_config.as_ref()).err(),
+            CostPolicy::read(spec.cost_optimization.as_ref()).err(),
+        ];
+        errors.into_iter().flatten().collect()
     }
 
     /// Records that serve or will.

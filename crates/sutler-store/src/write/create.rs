@@ -9,7 +9,14 @@ use sutler_kv::engine::{Action, Error, Expect, Record, Write};
 use sutler_schema::meta::finalizer_warnings;
 
 use super::{Ctx, Outcome, Shape, guard};
-use crate::{codec, object, options::WriteOptions, registry::Resource, status::ApiError, strategy};
+use crate::{
+    admit::{self, Operation},
+    codec, object,
+    options::WriteOptions,
+    registry::Resource,
+    status::ApiError,
+    strategy,
+};
 
 /// How often a taken generated name is replaced by another.
 const NAME_TRIES: usize = 8;
@@ -79,6 +86,7 @@ pub(crate) async fn insert(
         if !found.errors.is_empty() {
             return Err(ApiError::invalid(resource.gk(), &name, &found.errors));
         }
+        admit::ask(ctx, resource, "", &name, Operation::Create, (None, Some(&object)))?;
         ctx.warn(found.warnings);
         ctx.warn(finalizer_warnings(&object["metadata"], None));
         let key = resource.key(&namespace, &name);

@@ -14,6 +14,7 @@ use super::{
     guard,
 };
 use crate::{
+    admit::{self, Operation},
     codec, negotiate, object,
     options::dry_run,
     read::list,
@@ -191,6 +192,7 @@ async fn attempt(
     let old = resource.decode(record)?;
     check_preconditions(resource, name, &old, options)?;
     guard::before_delete(ctx, resource, &old).await?;
+    admit::ask(ctx, resource, "", name, Operation::Delete, (Some(&old), None))?;
     let mut new = old.clone();
     let grace = guard::grace_period(resource, &old, options.grace);
     mark_finalizers(&mut new, options);

@@ -10,6 +10,7 @@ use sutler_schema::meta::finalizer_warnings;
 
 use super::{Ctx, Outcome, Shape, create, decode::wrong_kind, guard};
 use crate::{
+    admit::{self, Operation},
     auth::rbac::{Attributes, forbidden_cause},
     codec, object,
     options::WriteOptions,
@@ -196,6 +197,8 @@ async fn attempt(
     if !found.errors.is_empty() {
         return Err(ApiError::invalid(resource.gk(), name, &found.errors));
     }
+    let states = (Some(&old), Some(&new));
+    admit::ask(ctx, resource, subresource, name, Operation::Update, states)?;
     ctx.warn(found.warnings);
     ctx.warn(finalizer_warnings(&new["metadata"], Some(&old["metadata"])));
     if is_noop_besides_timestamps(&old, &new) {

@@ -45,6 +45,7 @@ pub(super) async fn run(
         cluster: true,
         scaling: args.externalgrpc.is_none(),
     };
+    super::admission::open(args, &client, stopped.clone()).await?;
     super::autoscaler::open(args, client.clone(), stopped.clone()).await?;
     let server = session.config.cluster_url.to_string();
     tracing::info!(server, identity = options.identity, "connected");

@@ -21,6 +21,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use super::{
     DataDir, ServeArgs, StoreKind,
+    admission::{self, InProcess},
     controllers::{Options, Shared},
     defaults,
 };
@@ -50,6 +51,7 @@ pub(super) async fn run(args: &ServeArgs, mut stopped: watch::Receiver<bool>) ->
         version: env!("CARGO_PKG_VERSION").into(),
     })
     .await?;
+    server.admit_by(Arc::new(InProcess));
     registry.register_collector(Box::new(ApiMetrics(server.metrics().clone())));
     let shared = Shared::default();
     registry.register_collector(Box::new(ControlMetrics(shared.clone())));
@@ -94,7 +96,7 @@ async fn act(
     shared: Shared,
     stopped: watch::Receiver<bool>,
 ) -> Result<JoinHandle<()>> {
-    let user = User::privileged("system:sutler");
+    let user = User::privileged(admission::USER);
     let client = kube::Client::new(server.as_user(user), "default");
     defaults::ensure(&client).await.context("the first objects could not be made")?;
     let options = Options {

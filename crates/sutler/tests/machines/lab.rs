@@ -83,6 +83,16 @@ impl Lab {
         api.create(&PostParams::default(), &namespace).await.unwrap();
     }
 
+    /// The same namespace as another person, who may do everything too.
+    pub(crate) async fn as_person(&self, name: &str) -> Self {
+        let file = Kubeconfig::read_from(&self.server.kubeconfig).unwrap();
+        let options = KubeConfigOptions::default();
+        let mut config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();
+        config.auth_info.impersonate = Some(name.to_owned());
+        config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        Self { client: Client::try_from(config).unwrap(), ..self.clone() }
+    }
+
     /// A second namespace that shares the platform.
     pub(crate) async fn neighbour(&self) -> Self {
         let namespace = format!("{}-too", self.namespace);

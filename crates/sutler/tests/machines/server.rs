@@ -75,7 +75,8 @@ fn cluster() -> Option<Server> {
         "contexts": [{"name": "real", "context": {"cluster": "real", "user": "admin"}}],
     });
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let words = vec!["--cluster".into(), "--kubeconfig".into(), kubeconfig.clone().into()];
+    let mut words = vec!["--cluster".into(), "--kubeconfig".into(), kubeconfig.clone().into()];
+    words.extend(["--admission", "127.0.0.1:0"].map(OsString::from));
     Some(Server::start(&folder, words, Some(kubeconfig)))
 }
 
