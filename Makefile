@@ -30,7 +30,7 @@ run: ## Builds and starts Sutler with the embedded defaults
 	else \
 	    echo "without libvirt: for machines on it, install libvirt-dev and pkg-config, and run this again"; \
 	fi
-	@exec $${CARGO_TARGET_DIR:-target}/release/sutler serve --data-dir $(DATA_DIR) --listen $(LISTEN)
+	@exec $${CARGO_TARGET_DIR:-target}/release/sutler serve --playground --data-dir $(DATA_DIR) --listen $(LISTEN)
 
 .PHONY: build
 build: ## Builds the sutler binary

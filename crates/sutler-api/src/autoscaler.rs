@@ -2,6 +2,7 @@
 
 mod autoscaler_config;
 mod condition;
+pub mod next_nodes;
 mod node_group;
 mod policies;
 pub mod records;

@@ -145,6 +145,10 @@ pub mod annotations {
     pub const FORCE_REMOVAL: &str = "autoscaler.vpsie.com/force-removal";
     /// `true` on a Node lets people delete it although a VPSieNode stands behind it.
     pub const ALLOW_DELETION: &str = "autoscaler.vpsie.com/allow-deletion";
+    /// The simulated machine, as PLATFORM/ID, that a Node of the playground is played on.
+    pub const PLAYED_ON: &str = "sutler.dev/played-on";
+    /// What the records of a NodeGroup are to be that are made next, by their names, as JSON.
+    pub const NEXT_NODES: &str = "sutler.dev/next-nodes";
     /// How the drain of a node goes.
     pub const DRAIN_STATUS: &str = "autoscaler.vpsie.com/drain-status";
 }
@@ -239,6 +243,8 @@ pub mod condition_types {
     pub const CHEAPER: &str = "Cheaper";
     /// A group does not grow or shrink by itself; the message says why.
     pub const NOT_SCALED: &str = "NotScaled";
+    /// Something that a NodeGroup asks for is not carried out.
+    pub const PARTLY_SERVED: &str = "PartlyServed";
     /// An agent is connected.
     pub const CONNECTED: &str = "Connected";
 }

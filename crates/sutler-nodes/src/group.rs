@@ -18,14 +18,16 @@ use serde_json::{Value, json};
 use sutler_api::{
     autoscaler::{
         NodeGroup, VPSieNode, VPSieNodeSpec,
+        next_nodes::{self, NextNode},
         removal::{self, REMOVING},
     },
     names::{MANAGER, annotations, finalizers, labels, reasons},
+    refs::ObjectRef,
 };
 use sutler_control::kit::{Key, lock, status_difference};
 
 pub use members::Members;
-pub use plan::{Leave, MOST, Member, Plan, REPLACED, Wanted, name_of, plan};
+pub use plan::{Leave, MOST, Member, Plan, REPLACED, Wanted, free_names, name_of, plan};
 
 use crate::{
     cluster,
@@ -93,24 +95,27 @@ pub(crate) async fn reconcile(
         return say(&context, &group, &key, &Plan::default(), Some(trouble)).await;
     }
     let size = removal::target_size(&group);
-    let wanted = Wanted {
-        name: group.name_any(),
-        size: usize::try_from(size).unwrap_or_default(),
-        most: usize::try_from(group.spec.max_nodes).unwrap_or_default(),
-        removing: listed,
-    };
+    let wanted = wanted(&group, listed);
     let members = lock(&context.members).of_group(&key);
     let next = plan(&wanted, &members);
+    // A wish for a record that is there, or that is no longer to be made, is over.
+    let wishes = next_nodes::next_nodes(&group);
+    let mut open = wishes.clone();
+    open.retain(|name, _| next.make.contains(name));
     // Which records go, and how many stay, is on record before one of them is touched.
     let next_size = next.size.and_then(|size| i32::try_from(size).ok());
     let size = next_size.unwrap_or(size);
-    if next.removing.is_some() || group.spec.desired_nodes != size {
+    if next.removing.is_some() || group.spec.desired_nodes != size || open != wishes {
         let mut body = json!({});
+        if open != wishes {
+            let notes = json!({ annotations::NEXT_NODES: next_nodes::annotation(&open) });
+            body["metadata"]["annotations"] = notes;
+        }
         if group.spec.desired_nodes != size {
             body["spec"] = json!({ "desiredNodes": size });
         }
         if let Some(removing) = &next.removing {
-            body["metadata"]["annotations"] = json!({ REMOVING: list(removing) });
+            body["metadata"]["annotations"][REMOVING] = list(removing);
         }
         write(&context, &group, body).await?;
         for name in wanted.removing.iter().chain(next.removing.iter().flatten()) {
@@ -124,6 +129,16 @@ pub(crate) async fn reconcile(
         Ok(_) => carry_out(&context, &group, &key, &next).await?,
     };
     say(&context, &group, &key, &next, trouble).await
+}
+
+/// What is wanted of a group whose records in `removing` are to leave.
+pub(crate) fn wanted(group: &NodeGroup, removing: BTreeSet<String>) -> Wanted {
+    Wanted {
+        name: group.name_any(),
+        size: usize::try_from(removal::target_size(group)).unwrap_or_default(),
+        most: usize::try_from(group.spec.max_nodes).unwrap_or_default(),
+        removing,
+    }
 }
 
 /// What a group asks for that cannot be.
@@ -210,7 +225,14 @@ async fn make(
 fn record_of(group: &NodeGroup, name: &str) -> VPSieNode {
     let spec = &group.spec;
     let managed = spec.class_ref.is_none();
-    let size = spec.preferred_instance_type.clone().or_else(|| spec.offering_ids.first().cloned());
+    let wish = next_nodes::next_nodes(group).remove(name).unwrap_or_default();
+    let usual = usual(group);
+    let size = wish.size.or(usual.size);
+    // The sizes of machines that have a class are classes.
+    let class = spec.class_ref.clone().map(|class| match &size {
+        Some(size) => ObjectRef { name: size.clone(), ..class },
+        None => class,
+    });
     VPSieNode {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -231,11 +253,11 @@ fn record_of(group: &NodeGroup, name: &str) -> VPSieNode {
         spec: VPSieNodeSpec {
             node_group_name: group.name_any(),
             provider_ref: spec.provider_ref.clone(),
-            class_ref: spec.class_ref.clone(),
+            class_ref: class,
             image_ref: spec.image_ref.clone(),
             vpsie_instance_id: managed.then_some(0),
-            instance_type: size.or_else(|| spec.class_ref.as_ref().map(|class| class.name.clone())),
-            datacenter_id: spec.datacenter_id.clone(),
+            instance_type: size,
+            datacenter_id: wish.place.or(usual.place),
             resource_identifier: spec.resource_identifier.clone(),
             project: spec.project.clone(),
             os_image_id: spec.os_image_id.clone(),
@@ -245,6 +267,15 @@ fn record_of(group: &NodeGroup, name: &str) -> VPSieNode {
         },
         status: None,
     }
+}
+
+/// What a node of a group is where nobody has wished for anything else.
+pub(crate) fn usual(group: &NodeGroup) -> NextNode {
+    let spec = &group.spec;
+    let class = spec.class_ref.as_ref().map(|class| class.name.clone());
+    let named = spec.preferred_instance_type.clone();
+    let size = named.or(class).or_else(|| spec.offering_ids.first().cloned());
+    NextNode { size, place: spec.datacenter_id.clone() }
 }
 
 /// Why a record is made, in upstream's words.

@@ -124,7 +124,13 @@ pub async fn run(
                 }
             })
             .boxed(),
-        class_events.for_each(|_| std::future::ready(())).boxed(),
+        class_events
+            .for_each(|_| {
+                // Sizes are classes.
+                context.groups_changed.notify_waiters();
+                std::future::ready(())
+            })
+            .boxed(),
     ];
     futures::future::join_all(work).await;
 }

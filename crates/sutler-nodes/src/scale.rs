@@ -4,6 +4,7 @@
 mod act;
 mod feed;
 mod groups;
+mod loads;
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use sutler_control::kit::{Key, lock};
-use sutler_scale::{Decision, decide, world::Window};
+use sutler_scale::{Decision, decide};
 use tokio::sync::Notify;
 
 use crate::{
@@ -23,8 +24,11 @@ use crate::{
 /// The least pause between two decisions: what happens together is decided on together.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The longest pause: readings are taken this often.
+/// The longest pause: readings are taken this often, or more often where a window is short.
 const READING: Duration = Duration::from_secs(30);
+
+/// Readings that a window has at least.
+const READINGS: i64 = 8;
 
 /// What a group may say of its own scaling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +41,17 @@ pub(crate) struct Said {
     pub(crate) proposal: Option<String>,
     /// Why it does not take part.
     pub(crate) unfit: Option<String>,
+    /// What of its settings is not carried out.
+    pub(crate) partly: Option<String>,
+}
+
+/// What groups have to say beside a decision.
+#[derive(Debug, Default)]
+struct Notes {
+    /// Why they do not take part.
+    unfit: BTreeMap<Key, String>,
+    /// What of their settings is not carried out.
+    partly: BTreeMap<Key, String>,
 }
 
 /// What is known for the scaling of one cluster.
@@ -45,14 +60,7 @@ pub(crate) struct Scaler {
     feed: Mutex<feed::Feed>,
     changed: Notify,
     /// How busy nodes and groups were. Forgetting it is safe: they are watched anew.
-    loads: Mutex<Loads>,
-}
-
-/// How busy nodes and groups were.
-#[derive(Debug, Default)]
-struct Loads {
-    nodes: BTreeMap<String, Window>,
-    groups: BTreeMap<Key, Window>,
+    loads: Mutex<loads::Loads>,
 }
 
 /// Scales the groups of a cluster until the future is dropped, or another connection takes its place.
@@ -69,40 +77,53 @@ pub(crate) async fn run(context: Arc<Context>, id: Id, cluster: Arc<Cluster>) {
 
 async fn deciding(context: &Arc<Context>, id: &Id, cluster: &Arc<Cluster>, scaler: &Arc<Scaler>) {
     feed::ready(scaler).await;
-    let mut wait = PAUSE;
     loop {
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep(wait.min(READING)) => {}
-            () = async {
-                futures::future::select(
-                    Box::pin(scaler.changed.notified()),
-                    Box::pin(context.groups_changed.notified()),
-                ).await;
-                tokio::time::sleep(PAUSE).await;
-            } => {}
-        }
+        // Whatever happens from here on is not in what is looked at, and wakes the next look.
+        let mut groups_changed = std::pin::pin!(context.groups_changed.notified());
+        groups_changed.as_mut().enable();
         if context.clusters.get(id).is_none_or(|known| !Arc::ptr_eq(&known, cluster)) {
             return;
         }
-        let (decision, unfit) = look(context, id, scaler);
-        act::tell(context, &decision, &unfit);
+        let (decision, notes) = look(context, id, scaler);
+        act::tell(context, id, &decision, &notes);
         if let Err(error) = act::carry_out(context, &decision).await {
             tracing::debug!(%error, "a decision on sizes is carried out later");
         }
         let now = context.clock.now();
-        wait = decision
-            .retry_at()
-            .and_then(|at| Duration::try_from(at.duration_since(now)).ok())
-            .map_or(READING, |pause| pause.max(PAUSE));
+        let retry = decision.retry_at();
+        let retry = retry.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+        let pause = reading(scaler).min(retry.unwrap_or(READING)).max(PAUSE);
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(pause) => {}
+            () = async {
+                tokio::select! {
+                    biased;
+                    () = scaler.changed.notified() => {}
+                    () = groups_changed => {}
+                }
+                tokio::time::sleep(PAUSE).await;
+            } => {}
+        }
     }
 }
 
+/// The longest pause between two readings, by the windows of the groups.
+fn reading(scaler: &Scaler) -> Duration {
+    let feed = lock(&scaler.feed);
+    let windows = feed.world.groups.values().flat_map(|group| [group.up.window, group.down.window]);
+    let shortest = windows.filter(|window| *window > 0).min().unwrap_or(i64::MAX);
+    let pause = u64::try_from(shortest / READINGS).map_or(READING, Duration::from_secs);
+    pause.clamp(PAUSE, READING)
+}
+
 /// Decides on what is known now.
-fn look(context: &Context, id: &Id, scaler: &Scaler) -> (Decision, BTreeMap<Key, String>) {
+fn look(context: &Context, id: &Id, scaler: &Scaler) -> (Decision, Notes) {
     let now = context.clock.now();
     let mut feed = lock(&scaler.feed);
     feed.catch_up();
-    let unfit = groups::fill(context, id, &mut feed.world, &mut lock(&scaler.loads), now);
-    (decide(&feed.world, None, now), unfit)
+    let feed::Feed { world, going, .. } = &mut *feed;
+    let notes = groups::fill(context, id, world, going);
+    lock(&scaler.loads).read(world, now);
+    (decide(&feed.world, None, now), notes)
 }

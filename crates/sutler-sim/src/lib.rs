@@ -24,6 +24,7 @@ mod disk;
 mod events;
 mod faults;
 mod guest;
+mod guests;
 mod history;
 mod hosts;
 mod images;
@@ -45,6 +46,7 @@ mod work;
 
 pub use chaos::{Foreign, Outage, Tamper};
 pub use faults::{Call, Fault, Leaves, Planned};
+pub use guests::Guest;
 pub use history::{Cause, Change, Happened};
 pub use settings::{
     Appears, Chances, DeadlineSettings, Feature, HostSettings, Ids, Latency, OutageChance, Quota,

@@ -9,7 +9,10 @@ use std::{
 
 use rand::{SeedableRng as _, rngs::StdRng};
 use sutler_provider::{Clock, DiskKey, Error, Machine, MachineId, Owner, Result, UniqueBy};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 
 use crate::{
     chaos::Downtime,
@@ -44,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
     core: Mutex<Core>,
+    /// Counts changes, for those who wait for one.
+    pub(crate) changes: watch::Sender<u64>,
 }
 
 /// All that changes. Nothing awaits while it is locked.
@@ -140,7 +145,8 @@ impl Sim {
             timers: BTreeMap::new(),
             waiters: BTreeMap::new(),
         };
-        let sim = Self(Arc::new(Inner { settings, clock, core: Mutex::new(core) }));
+        let changes = watch::Sender::new(0);
+        let sim = Self(Arc::new(Inner { settings, clock, core: Mutex::new(core), changes }));
         sim.0.resume();
         sim
     }
@@ -388,6 +394,7 @@ impl Inner {
                 drop(waiter.send(done.result()));
             }
         }
+        self.changes.send_modify(|number| *number += 1);
         core.asleep.extend(log.timers);
         self.wake(core);
     }

@@ -47,6 +47,10 @@ pub(crate) struct ServeArgs {
     /// Serve the API alone: no controllers, and nothing is made at the first start
     #[arg(long, conflicts_with = "cluster")]
     pub(crate) api_only: bool,
+    /// Play a Kubernetes cluster: simulated machines that boot with a join document become its
+    /// nodes, and pods are scheduled onto them
+    #[arg(long, conflicts_with_all = ["cluster", "api_only"])]
+    pub(crate) playground: bool,
     /// Let the stock cluster-autoscaler drive NodeGroups through here, over mutual TLS, in place of
     /// Sutler's own scaling
     #[arg(

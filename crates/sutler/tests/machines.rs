@@ -58,6 +58,8 @@ mod refused;
 mod remote;
 #[path = "machines/removal.rs"]
 mod removal;
+#[path = "machines/scaling.rs"]
+mod scaling;
 #[path = "machines/server.rs"]
 mod server;
 #[path = "machines/sets.rs"]

@@ -272,6 +272,9 @@ pub struct Placement {
     /// Resource pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_pool: Option<String>,
+    /// Region or data centre; the Provider's default where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
 }
 
 /// What to do with snapshots of a machine.

@@ -323,7 +323,7 @@ fn placement(spec: &VirtualMachineSpec, provider: &State) -> Placement {
         storage_pod: own.storage_pod.or_else(|| defaults.storage_pod.clone()),
         folder: own.folder.or_else(|| defaults.folder.clone()),
         resource_pool: own.resource_pool.or_else(|| defaults.resource_pool.clone()),
-        region: defaults.region.clone(),
+        region: own.region.or_else(|| defaults.region.clone()),
         zone: defaults.zone.clone(),
     }
 }

@@ -65,6 +65,15 @@ pub struct Plan {
     pub too_many_failures: bool,
 }
 
+/// The names that records of a group would have that are made next.
+pub fn free_names<'a>(
+    group: &'a str,
+    members: &'a BTreeMap<String, Member>,
+) -> impl Iterator<Item = String> + 'a {
+    let names = (1..=MOST).map(move |number| name_of(group, number));
+    names.filter(|name| !members.contains_key(name))
+}
+
 /// Decides what is to be done for a group whose records are `members`.
 pub fn plan(wanted: &Wanted, members: &BTreeMap<String, Member>) -> Plan {
     let mut plan = Plan::default();
@@ -101,11 +110,7 @@ pub fn plan(wanted: &Wanted, members: &BTreeMap<String, Member>) -> Plan {
         let records = size + failed.min(REPLACED);
         let lacking = records.saturating_sub(staying.len());
         plan.too_many_failures = failed > REPLACED && well < size;
-        plan.make = (1..=MOST)
-            .map(|number| name_of(&wanted.name, number))
-            .filter(|name| !members.contains_key(name))
-            .take(lacking)
-            .collect();
+        plan.make = free_names(&wanted.name, members).take(lacking).collect();
     }
     if removing != wanted.removing {
         plan.removing = Some(removing);

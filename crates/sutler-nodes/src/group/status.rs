@@ -95,6 +95,7 @@ pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
         (condition_types::SCALE_DOWN_HELD, &said.scaling.shrink),
         (condition_types::CHEAPER, &said.scaling.proposal),
         (condition_types::NOT_SCALED, &said.scaling.unfit),
+        (condition_types::PARTLY_SERVED, &said.scaling.partly),
     ] {
         match what {
             Some(why) => set(list, type_, true, "Decided", why),

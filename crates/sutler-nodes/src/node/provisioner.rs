@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use kube::{Resource as _, ResourceExt as _, api::ObjectMeta};
 use sutler_api::{
     autoscaler::{NodeGroup, VPSieNode},
-    infra::{GuestData, ManagedNode, PowerState, UserData, VirtualMachine, VirtualMachineSpec},
+    infra::{
+        GuestData, ManagedNode, Placement, PowerState, UserData, VirtualMachine, VirtualMachineSpec,
+    },
     names::{annotations, labels},
     refs::{LocalObjectRef, ObjectRef},
 };
@@ -59,6 +61,8 @@ pub fn machine_of(
             image_ref: spec.image_ref.clone(),
             managed_node,
             power_state: Some(PowerState::On),
+            placement: region_of(node, group)
+                .map(|region| Placement { region: Some(region), ..Placement::default() }),
             tags: group.map(|group| group.spec.tags.clone()).unwrap_or_default(),
             user_data: bootstrap.map(|secret| UserData {
                 cloud_init: Some(GuestData {
@@ -77,4 +81,11 @@ pub fn machine_of(
 fn size_of(node: &VPSieNode, group: Option<&NodeGroup>) -> Option<String> {
     let of_group = group.and_then(|group| group.spec.kube_size_id).map(|size| size.to_string());
     of_group.or_else(|| node.spec.instance_type.clone())
+}
+
+/// Where the machine is to be, in a group that is spread over several places. Else the Provider's own
+/// default counts: a group's data centre is VPSie's word for where the group is.
+fn region_of(node: &VPSieNode, group: Option<&NodeGroup>) -> Option<String> {
+    let spread = group.and_then(|group| group.spec.multi_region.as_ref());
+    spread.filter(|spread| spread.enabled).and(node.spec.datacenter_id.clone())
 }

@@ -10,15 +10,23 @@ use serde_json::json;
 use sutler_api::{
     autoscaler::{
         NodeGroup,
+        next_nodes::{self, NextNode},
         removal::{self, REMOVING},
     },
-    names::{MANAGER, labels},
+    names::{MANAGER, annotations, labels},
 };
 use sutler_control::kit::{Key, lock};
-use sutler_scale::{Decision, cost::Standing, shrink::Verdict};
+use sutler_scale::{Decision, cost::Standing, grow::Growth, shrink::Verdict};
 
-use super::Said;
-use crate::context::Context;
+use super::{Notes, Said};
+use crate::{
+    cluster::Id,
+    context::Context,
+    group::{free_names, plan, usual, wanted as wanted_of},
+};
+
+/// Nodes whose reasons for staying are told; the others' are mostly the same.
+const TOLD: usize = 3;
 
 /// Writes the sizes that were decided on, each over exactly the version that it was decided on.
 pub(super) async fn carry_out(context: &Context, decision: &Decision) -> Result<(), kube::Error> {
@@ -31,7 +39,11 @@ pub(super) async fn carry_out(context: &Context, decision: &Decision) -> Result<
         }
         let pods: usize = growth.nodes.iter().map(|node| node.node.pods.len()).sum();
         let more = growth.nodes.len();
-        if write(context, &group, json!({ "spec": { "desiredNodes": wanted } })).await? {
+        let mut body = json!({ "spec": { "desiredNodes": wanted } });
+        if let Some(wishes) = wishes(context, &group, &key, growth) {
+            body["metadata"]["annotations"] = json!({ annotations::NEXT_NODES: wishes });
+        }
+        if write(context, &group, body).await? {
             let message = format!("{more} more nodes, {wanted} in all, for {pods} pods");
             context.recorder.note(group.as_ref(), "ScaledUp", &message).await;
         }
@@ -68,6 +80,37 @@ pub(super) async fn carry_out(context: &Context, decision: &Decision) -> Result<
     Ok(())
 }
 
+/// What the new nodes are to be, by the names that their records will have; none where they are as the
+/// group says.
+fn wishes(
+    context: &Context,
+    group: &NodeGroup,
+    key: &Key,
+    growth: &Growth,
+) -> Option<serde_json::Value> {
+    let members = lock(&context.members).of_group(key);
+    let listed = removal::removing(group).unwrap_or_default();
+    // The first free names are for records that were wanted before.
+    let before = plan(&wanted_of(group, listed), &members).make.len();
+    let usual = usual(group);
+    let mut wishes = next_nodes::next_nodes(group);
+    let known = wishes.len();
+    let name = group.name_any();
+    for (name, new) in free_names(&name, &members).skip(before).zip(&growth.nodes) {
+        let other = |text: &String, usual: &Option<String>| {
+            (!text.is_empty() && Some(text) != usual.as_ref()).then(|| text.clone())
+        };
+        let wish = NextNode {
+            size: other(&new.node.size, &usual.size),
+            place: other(&new.node.place, &usual.place),
+        };
+        if wish != NextNode::default() {
+            wishes.insert(name, wish);
+        }
+    }
+    (wishes.len() > known).then(|| next_nodes::annotation(&wishes))
+}
+
 /// The record that has a node.
 fn record_of(context: &Context, node: &str) -> Option<String> {
     context.records.state().iter().find_map(|record| {
@@ -97,7 +140,7 @@ async fn write(
 }
 
 /// Keeps what groups may say of what was not done, and wakes those whose words have changed.
-pub(super) fn tell(context: &Context, decision: &Decision, unfit: &BTreeMap<Key, String>) {
+pub(super) fn tell(context: &Context, id: &Id, decision: &Decision, notes: &Notes) {
     let mut said: BTreeMap<Key, Said> = BTreeMap::new();
     let own = |key: &sutler_scale::world::Key| Key::new(&key.namespace, &key.name);
     for held in &decision.grow.held {
@@ -114,15 +157,26 @@ pub(super) fn tell(context: &Context, decision: &Decision, unfit: &BTreeMap<Key,
             });
         }
     }
-    for record in context.records.state() {
+    let mut staying: BTreeMap<Key, Vec<String>> = BTreeMap::new();
+    let mut records = context.records.state();
+    records.sort_by_key(|record| crate::context::key_of(record.as_ref()));
+    for record in records {
         let node = record.status.as_ref().and_then(|status| status.node_name.clone());
         let Some(node) = node else { continue };
         if let Some(Verdict::Keep(reasons)) = decision.shrink.verdicts.get(&node)
             && let Some(reason) = reasons.first()
         {
-            let entry = said.entry(crate::node::owner_of(&record)).or_default();
-            entry.shrink.get_or_insert_with(|| format!("{node} stays: {reason}"));
+            let told = staying.entry(crate::node::owner_of(&record)).or_default();
+            told.push(format!("{node} stays: {reason}"));
         }
+    }
+    for (key, mut told) in staying {
+        let others = told.len().saturating_sub(TOLD);
+        told.truncate(TOLD);
+        if others > 0 {
+            told.push(format!("and {others} more"));
+        }
+        said.entry(key).or_default().shrink = Some(told.join("; "));
     }
     for proposal in &decision.proposals {
         let waits = match proposal.standing {
@@ -135,10 +189,22 @@ pub(super) fn tell(context: &Context, decision: &Decision, unfit: &BTreeMap<Key,
             format!("{} could be one {}: {waits}", proposal.nodes.join(", "), proposal.size)
         });
     }
-    for (key, why) in unfit {
+    for (key, why) in &notes.unfit {
         said.entry(key.clone()).or_default().unfit = Some(why.clone());
     }
+    for (key, why) in &notes.partly {
+        said.entry(key.clone()).or_default().partly = Some(why.clone());
+    }
     let mut known = lock(&context.scaling);
+    // What groups of other clusters have to say is told by those who look at them.
+    let elsewhere = |key: &Key| {
+        let group = Context::cached(&context.groups, key);
+        group.is_some_and(|group| Id::of(&group) != *id)
+    };
+    said.retain(|key, _| !elsewhere(key));
+    said.extend(
+        known.iter().filter(|(key, _)| elsewhere(key)).map(|(k, v)| (k.clone(), v.clone())),
+    );
     let changed: BTreeSet<Key> = known
         .keys()
         .chain(said.keys())

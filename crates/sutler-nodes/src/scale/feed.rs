@@ -32,6 +32,8 @@ const KINDS: usize = 8;
 #[derive(Default)]
 pub(super) struct Feed {
     pub(super) world: World,
+    /// Nodes whose objects are being deleted.
+    pub(super) going: BTreeSet<String>,
     /// Pods whose claims may have changed what they ask for.
     pods: BTreeMap<Key, Arc<Pod>>,
     volumes: BTreeMap<String, PersistentVolume>,
@@ -114,14 +116,22 @@ pub(super) async fn watch(cluster: &Arc<Cluster>, scaler: &Arc<Scaler>) {
             "nodes",
             |_| {},
             |feed, change| match change {
-                Change::Come(node) => match world::Node::read(node) {
-                    Ok(read) => feed.world.set_node(read),
-                    Err(error) => {
-                        tracing::debug!(node = node.name_any(), %error, "a node is left out");
-                        feed.world.remove_node(&node.name_any());
+                Change::Come(node) => {
+                    let name = node.name_any();
+                    match node.metadata.deletion_timestamp {
+                        Some(_) => feed.going.insert(name.clone()),
+                        None => feed.going.remove(&name),
+                    };
+                    match world::Node::read(node) {
+                        Ok(read) => feed.world.set_node(read),
+                        Err(error) => {
+                            tracing::debug!(node = name, %error, "a node is left out");
+                            feed.world.remove_node(&name);
+                        }
                     }
-                },
+                }
                 Change::Gone(key) => {
+                    feed.going.remove(&key.name);
                     feed.world.remove_node(&key.name);
                 }
             }

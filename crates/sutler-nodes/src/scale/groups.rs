@@ -1,6 +1,10 @@
 //! What is known of groups and their nodes beyond their objects.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -11,14 +15,11 @@ use sutler_api::{
     names::{annotations, condition_types, labels, reasons},
 };
 use sutler_control::kit::Key;
-use sutler_scale::{
-    shrink::requested_loads,
-    world::{
-        self, Group, GroupFacts, Load, Price, Resources, Settings, Size, Upcoming, Window, World,
-    },
+use sutler_scale::world::{
+    self, Group, GroupFacts, Price, Resources, Settings, Size, Upcoming, World,
 };
 
-use super::Loads;
+use super::Notes;
 use crate::{cluster::Id, context::Context};
 
 /// How long a platform that had no room is left alone.
@@ -30,20 +31,28 @@ const PODS: i64 = 110;
 /// Memory that the node itself keeps, where nothing else is known.
 const KEPT_MEMORY: i64 = 100 << 20;
 
-/// Fills in groups and what their nodes are, and tells which groups do not take part and why.
+/// Fills in groups and what their nodes are, and tells which groups do not take part, or not with all that
+/// they ask for, and why.
 pub(super) fn fill(
     context: &Context,
     id: &Id,
     world: &mut World,
-    loads: &mut Loads,
-    now: Timestamp,
-) -> BTreeMap<Key, String> {
-    let mut unfit = BTreeMap::new();
+    going: &BTreeSet<String>,
+) -> Notes {
+    let mut notes = Notes::default();
     world.settings = Settings::read(&context.config()).unwrap_or_default();
-    read_loads(world, loads, now);
     world.groups.clear();
+    let names: Vec<String> = world.nodes().keys().cloned().collect();
+    for name in names {
+        if let Some(node) = world.node_mut(&name) {
+            node.group = None;
+            node.deleting = going.contains(&name);
+        }
+    }
     let owners = owners(context, world);
-    for group in context.groups.state() {
+    let mut groups = context.groups.state();
+    groups.sort_by_key(|group| crate::context::key_of(group.as_ref()));
+    for group in groups {
         let key = crate::context::key_of(group.as_ref());
         if !removal::is_managed(&group) || Id::of(&group) != *id {
             continue;
@@ -51,24 +60,64 @@ pub(super) fn fill(
         if group.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        let facts = facts(context, &group, &key, world, &owners, loads);
+        let records = records(context, &group);
+        let facts = facts(context, &group, &key, world, &owners, &records);
         match Group::read(&group, facts) {
             Ok(mut read) => {
                 // What is wanted may not be written down yet where nobody has decided.
                 read.desired = u32::try_from(removal::target_size(&group)).unwrap_or_default();
-                mark_nodes(&read, &owners, world, loads);
+                count(&mut read, &group, &records);
+                mark_nodes(&read, &group, &owners, world);
+                if let Some(why) = not_served(&read) {
+                    notes.partly.insert(key.clone(), why);
+                }
                 world.groups.insert(world::Key::new(&key.namespace, &key.name), read);
             }
             Err(error) => {
-                unfit.insert(key, error.to_string());
+                notes.unfit.insert(key, error.to_string());
             }
         }
     }
-    unfit
+    notes
+}
+
+/// The records of a group.
+fn records(context: &Context, group: &NodeGroup) -> Vec<Arc<VPSieNode>> {
+    let all = context.records.state().into_iter();
+    all.filter(|record| removal::is_of(record, group)).collect()
+}
+
+/// Counts the records of a group. What its status says may be older than they are.
+fn count(read: &mut Group, group: &NodeGroup, records: &[Arc<VPSieNode>]) {
+    let listed = removal::removing(group).unwrap_or_default();
+    let stay = || records.iter().filter(|record| !removal::is_leaving(record, &listed));
+    read.current = u32::try_from(stay().count()).unwrap_or(u32::MAX);
+    let failed = stay().filter(|record| has_failed(record)).count();
+    read.failed = u32::try_from(failed).unwrap_or(u32::MAX);
+}
+
+fn has_failed(record: &VPSieNode) -> bool {
+    let phase = record.status.as_ref().and_then(|status| status.phase.clone());
+    phase == Some(Phase::Failed)
+}
+
+/// What a group asks for that its platform does not have.
+fn not_served(group: &Group) -> Option<String> {
+    let sold = group.sizes.iter().any(|size| size.spot_price.is_some());
+    group.spot.as_ref().filter(|_| !sold).map(|spot| match spot.fallback {
+        true => {
+            "spotConfig: no machine that the platform may take back is offered, so ordinary ones \
+                 are taken"
+                .to_owned()
+        }
+        false => "spotConfig: no machine that the platform may take back is offered; set \
+                  fallbackToOnDemand, or maxSpotPercentage to 0"
+            .to_owned(),
+    })
 }
 
 /// The records of nodes, by the node's name.
-fn owners(context: &Context, world: &World) -> BTreeMap<String, std::sync::Arc<VPSieNode>> {
+fn owners(context: &Context, world: &World) -> BTreeMap<String, Arc<VPSieNode>> {
     world
         .nodes()
         .values()
@@ -81,43 +130,24 @@ fn owners(context: &Context, world: &World) -> BTreeMap<String, std::sync::Arc<V
         .collect()
 }
 
-/// Takes a reading of every node.
-fn read_loads(world: &mut World, loads: &mut Loads, now: Timestamp) {
-    let read: Vec<(String, Load)> =
-        requested_loads(world).into_iter().map(|(name, load)| (name.to_owned(), load)).collect();
-    loads.nodes.retain(|name, _| world.nodes().contains_key(name));
-    for (name, load) in read {
-        let window = loads.nodes.entry(name.clone()).or_insert_with(|| Window::new(3600));
-        window.push(now, load);
-        if let Some(node) = world.node_mut(&name) {
-            node.load = window.clone();
-        }
-    }
-}
-
 fn facts(
     context: &Context,
     group: &NodeGroup,
     key: &Key,
     world: &World,
-    owners: &BTreeMap<String, std::sync::Arc<VPSieNode>>,
-    loads: &mut Loads,
+    owners: &BTreeMap<String, Arc<VPSieNode>>,
+    records: &[Arc<VPSieNode>],
 ) -> GroupFacts {
     let listed = removal::removing(group).unwrap_or_default();
-    let records: Vec<_> = context
-        .records
-        .state()
-        .into_iter()
-        .filter(|record| removal::is_of(record, group))
-        .collect();
     let joined = |record: &VPSieNode| owners.values().any(|owner| owner.uid() == record.uid());
-    let failed = |record: &VPSieNode| {
-        record.status.as_ref().and_then(|status| status.phase.clone()) == Some(Phase::Failed)
-    };
     let leaving = |record: &VPSieNode| removal::is_leaving(record, &listed);
+    // A node that the platform has no room for is not on its way: its pods are for other groups.
+    let coming = |record: &VPSieNode| {
+        !joined(record) && !has_failed(record) && !leaving(record) && !lacks_room(record)
+    };
     let upcoming = records
         .iter()
-        .filter(|record| !joined(record) && !failed(record) && !leaving(record))
+        .filter(|record| coming(record))
         .map(|record| Upcoming {
             size: record.spec.instance_type.clone().unwrap_or_default(),
             place: record.spec.datacenter_id.clone().unwrap_or_default(),
@@ -126,9 +156,8 @@ fn facts(
         .collect();
     let exhausted = records.iter().filter_map(|record| {
         let status = record.status.as_ref()?;
-        let reason = status.reason.as_deref() == Some(reasons::CAPACITY_LIMIT_REACHED);
         let error = crate::conditions::find(&status.conditions, condition_types::ERROR)?;
-        error.last_transition_time.as_ref().map(|at| at.0).filter(|_| reason)
+        error.last_transition_time.as_ref().map(|at| at.0).filter(|_| lacks_room(record))
     });
     let backoff_until =
         exhausted.max().map(|at| at.saturating_add(BACKOFF).unwrap_or(Timestamp::MAX));
@@ -138,7 +167,6 @@ fn facts(
         let failed = status.reason.as_deref() == Some(reasons::DRAIN_FAILED);
         ready.last_transition_time.as_ref().map(|at| at.0).filter(|_| failed)
     });
-    let load = loads.groups.entry(key.clone()).or_insert_with(|| Window::new(3600)).clone();
     GroupFacts {
         sizes: sizes(context, group, key, world, owners),
         upcoming,
@@ -146,24 +174,34 @@ fn facts(
             .unwrap_or(u32::MAX),
         backoff_until,
         last_down_failure: given_up.max(),
-        load,
         ..GroupFacts::default()
     }
 }
 
-/// The sizes of a group's machines: as its nodes show them, and where there are none as its class says.
+/// Whether the platform had no room for a record's machine.
+fn lacks_room(record: &VPSieNode) -> bool {
+    let reason = record.status.as_ref().and_then(|status| status.reason.as_deref());
+    reason == Some(reasons::CAPACITY_LIMIT_REACHED)
+}
+
+/// The sizes of a group's machines: as its nodes show them, and where there are none as classes say: the
+/// group's own, and those that its offerings name.
 fn sizes(
     context: &Context,
     group: &NodeGroup,
     key: &Key,
     world: &World,
-    owners: &BTreeMap<String, std::sync::Arc<VPSieNode>>,
+    owners: &BTreeMap<String, Arc<VPSieNode>>,
 ) -> Vec<Size> {
     let mut sizes: BTreeMap<String, Size> = BTreeMap::new();
     if let Some(reference) = &group.spec.class_ref {
-        let class = Key::new(reference.namespace_or(&key.namespace), &reference.name);
-        if let Some(class) = Context::cached(&context.classes, &class) {
-            sizes.insert(class.name_any(), size_of(&class));
+        let preferred = group.spec.preferred_instance_type.iter();
+        let named = group.spec.offering_ids.iter().chain(preferred).chain([&reference.name]);
+        for name in named {
+            let class = Key::new(reference.namespace_or(&key.namespace), name);
+            if let Some(class) = Context::cached(&context.classes, &class) {
+                sizes.insert(class.name_any(), size_of(&class));
+            }
         }
     }
     for (name, record) in owners {
@@ -198,14 +236,14 @@ fn size_of(class: &VMClass) -> Size {
     }
 }
 
-/// Fills in of which group a node is, and how busy the group was.
+/// Fills in of which group a node is, and what it is there.
 fn mark_nodes(
     group: &Group,
-    owners: &BTreeMap<String, std::sync::Arc<VPSieNode>>,
+    object: &NodeGroup,
+    owners: &BTreeMap<String, Arc<VPSieNode>>,
     world: &mut World,
-    loads: &mut Loads,
 ) {
-    let _ = loads;
+    let listed = removal::removing(object).unwrap_or_default();
     for (name, record) in owners {
         let own = record.namespace().as_deref() == Some(group.key.namespace.as_str())
             && record.spec.node_group_name == group.key.name;
@@ -216,7 +254,7 @@ fn mark_nodes(
             node.group = Some(group.key.clone());
             node.size = record.spec.instance_type.clone();
             node.place = record.spec.datacenter_id.clone();
-            node.deleting |= record.metadata.deletion_timestamp.is_some();
+            node.deleting |= removal::is_leaving(record, &listed);
             let size = node.size.as_deref().and_then(|id| group.size_of(id));
             node.price = size.and_then(|size| size.price);
         }

@@ -205,3 +205,24 @@ async fn some_platforms_change_only_what_is_off() {
     power(&sim, &id, "web", PowerOp::Off).await.unwrap();
     sim.reconfigure(change(&id, resized)).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn guests_are_told_of_while_they_are_up_and_changes_as_they_happen() {
+    let sim = quick();
+    let mut changes = sim.changes();
+    assert!(!changes.has_changed().unwrap());
+    let id = make(&sim, "web").await;
+    assert!(changes.has_changed().unwrap());
+    let up = sim.guests();
+    let [guest] = up.as_slice() else { panic!("{up:?}") };
+    assert_eq!((guest.id.clone(), guest.hostname.as_str()), (id.clone(), "web"));
+    assert_eq!((guest.cpu, guest.memory_mib), (2, 2048));
+    assert_eq!(guest.ips, shown(&sim, &id).await.ips);
+    assert_eq!(guest.user_data, request("web").user_data);
+    changes.mark_unchanged();
+    for op in [PowerOp::Pause, PowerOp::Resume, PowerOp::Off] {
+        power(&sim, &id, "web", op).await.unwrap();
+        assert_eq!(sim.guests().len(), usize::from(op == PowerOp::Resume), "{op:?}");
+    }
+    assert!(changes.has_changed().unwrap());
+}

@@ -44,6 +44,7 @@ pub(super) async fn run(
         breaker_pause: args.breaker_pause,
         cluster: true,
         scaling: args.externalgrpc.is_none(),
+        playground: args.playground,
     };
     super::admission::open(args, &client, stopped.clone()).await?;
     super::autoscaler::open(args, client.clone(), stopped.clone()).await?;

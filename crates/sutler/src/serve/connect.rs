@@ -3,19 +3,16 @@
 pub(super) mod children;
 mod remote;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use children::Children;
 use remote::Remotes;
 use sutler_control::fleet::{Connector, Key, Target};
-use sutler_provider::{Clock, Error, Provider, Result};
+use sutler_provider::{Clock, Error, ErrorKind, Provider, Result};
 use sutler_sim::{Settings, Sim};
 use sutler_vpsie::Vpsie;
+use tokio::sync::watch;
 
 /// Types of Providers that this build can connect to.
 const TYPES: [&str; 3] = ["sim", "libvirt", "vpsie"];
@@ -28,7 +25,7 @@ pub(super) struct Platforms {
     clock: Arc<dyn Clock>,
     /// Where simulated hypervisors are kept; in memory when absent.
     folder: Option<PathBuf>,
-    sims: Mutex<BTreeMap<String, Sim>>,
+    sims: watch::Sender<BTreeMap<String, Sim>>,
     remotes: Remotes,
     children: Children,
 }
@@ -39,25 +36,41 @@ impl Platforms {
         Self {
             clock,
             folder,
-            sims: Mutex::default(),
+            sims: watch::Sender::default(),
             remotes: Remotes::default(),
             children: Children::default(),
         }
     }
 
+    /// The simulated hypervisors that there are, now and later.
+    pub(super) fn sims(&self) -> watch::Receiver<BTreeMap<String, Sim>> {
+        self.sims.subscribe()
+    }
+
     fn sim(&self, target: &Target) -> Result<Sim> {
         let name = sim_name(&target.endpoint)?;
         let wanted = Settings::from_options(&target.options)?;
-        let mut sims = self.sims.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sim) = sims.get(name) {
-            return same_or_refused(name, sim, wanted).map(|()| sim.clone());
+        let mut answer =
+            Err(Error::new(ErrorKind::Internal, "no simulated hypervisor was looked for"));
+        // What is looked for and made within is not made twice.
+        self.sims.send_if_modified(|sims| {
+            answer = match sims.get(name) {
+                Some(sim) => same_or_refused(name, sim, wanted).map(|()| sim.clone()),
+                None => self.open(name, wanted),
+            };
+            match &answer {
+                Ok(sim) => sims.insert(name.to_owned(), sim.clone()).is_none(),
+                Err(_) => false,
+            }
+        });
+        answer
+    }
+
+    fn open(&self, name: &str, settings: Settings) -> Result<Sim> {
+        match &self.folder {
+            Some(folder) => Sim::open(&folder.join(name), settings, self.clock.clone()),
+            None => Sim::in_memory(settings, self.clock.clone()),
         }
-        let sim = match &self.folder {
-            Some(folder) => Sim::open(&folder.join(name), wanted, self.clock.clone())?,
-            None => Sim::in_memory(wanted, self.clock.clone())?,
-        };
-        sims.insert(name.to_owned(), sim.clone());
-        Ok(sim)
     }
 }
 
@@ -127,7 +140,7 @@ fn same_or_refused(name: &str, sim: &Sim, wanted: Settings) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use sutler_provider::{Credentials, ErrorKind, SystemClock};
+    use sutler_provider::{Credentials, SystemClock};
 
     use super::*;
 

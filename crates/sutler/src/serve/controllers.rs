@@ -50,6 +50,8 @@ pub(super) struct Options {
     pub(super) cluster: bool,
     /// Whether node groups grow and shrink by themselves.
     pub(super) scaling: bool,
+    /// Whether a cluster is played on simulated machines.
+    pub(super) playground: bool,
 }
 
 /// An identity that no other process has, now or later.
@@ -79,17 +81,17 @@ pub(super) fn spawn(
         cluster: options.cluster,
         ..Settings::default()
     };
-    let outside = Outside {
-        clock: clock.clone(),
-        connector: Arc::new(Platforms::new(clock.clone(), options.sims)),
-        web: Arc::new(Http),
-    };
+    let platforms = Platforms::new(clock.clone(), options.sims);
+    let played = options.playground.then(|| platforms.sims());
+    let outside =
+        Outside { clock: clock.clone(), connector: Arc::new(platforms), web: Arc::new(Http) };
     let nodes =
         sutler_nodes::Settings { scaling: options.scaling, ..sutler_nodes::Settings::default() };
     tokio::spawn(async move {
         let mut stop = stopped.clone();
         let waiting = lead(client.clone(), &settings, &*clock, || {
-            act(&client, &settings, &nodes, &outside, &shared, stopped.clone())
+            let work = Work { settings: &settings, nodes: &nodes, played: played.as_ref() };
+            act(&client, work, &outside, &shared, stopped.clone())
         });
         tokio::select! {
             // Whoever leads ends by itself and gives the Lease back; whoever waits just goes.
@@ -101,11 +103,19 @@ pub(super) fn spawn(
     })
 }
 
+/// What is run.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    settings: &'a Settings,
+    nodes: &'a sutler_nodes::Settings,
+    /// The simulated hypervisors that a cluster is played on, where one is.
+    played: Option<&'a sutler_playground::Platforms>,
+}
+
 /// Runs them until the end, however often they have to be started.
 async fn act(
     client: &Client,
-    settings: &Settings,
-    nodes: &sutler_nodes::Settings,
+    work: Work<'_>,
     outside: &Outside,
     shared: &Shared,
     mut stopped: watch::Receiver<bool>,
@@ -116,10 +126,10 @@ async fn act(
         loop {
             let known = known.clone();
             let start = Box::new(move |context| known.set(Some(context)));
-            let machines = run(client.clone(), settings.clone(), outside.clone(), start);
+            let machines = run(client.clone(), work.settings.clone(), outside.clone(), start);
             let of_nodes = sutler_nodes::run(
                 client.clone(),
-                nodes.clone(),
+                work.nodes.clone(),
                 outside.clock.clone(),
                 Arc::new(sutler_nodes::Kubeconfigs),
             );
@@ -130,6 +140,9 @@ async fn act(
                     Err(error) => tracing::warn!(%error, "the controllers could not start"),
                 },
                 () = of_nodes => tracing::warn!("the controllers of nodes ended; they are started again"),
+                () = play(client, work.played, outside) => {
+                    tracing::warn!("the played cluster ended; it is started again");
+                }
             }
             tokio::time::sleep(AGAIN).await;
         }
@@ -138,6 +151,14 @@ async fn act(
         biased;
         _ = stopped.wait_for(|stopped| *stopped) => {}
         () = again_and_again => {}
+    }
+}
+
+/// Plays a cluster, where one is to be.
+async fn play(client: &Client, on: Option<&sutler_playground::Platforms>, outside: &Outside) {
+    match on {
+        Some(on) => sutler_playground::run(client.clone(), outside.clock.clone(), on.clone()).await,
+        None => std::future::pending().await,
     }
 }
 

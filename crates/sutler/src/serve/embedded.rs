@@ -108,6 +108,7 @@ async fn act(
         breaker_pause: args.breaker_pause,
         cluster: false,
         scaling: args.externalgrpc.is_none(),
+        playground: args.playground,
     };
     super::autoscaler::open(args, client.clone(), stopped.clone()).await?;
     Ok(super::controllers::spawn(client, options, shared, stopped))

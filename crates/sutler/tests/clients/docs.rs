@@ -31,7 +31,7 @@ serve() {
     case $line in "Sutler serves the Kubernetes API at "*) ;; *) echo "$line" >&2; return 1 ;; esac
 }
 sutler() { if [ "$1" = serve ]; then shift; serve "$@"; else command sutler "$@"; fi; }
-make() { [ "$*" = run ] && serve --data-dir .sutler --listen 127.0.0.1:0; }
+make() { [ "$*" = run ] && serve --playground --data-dir .sutler --listen 127.0.0.1:0; }
 ROOT=$PWD
 PROVIDERS=
 trap 'stop; for pid in $PROVIDERS; do kill -TERM "$pid"; done' EXIT

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     platform,
-    server::{Form, Server},
+    server::{self, Form, Server},
 };
 
 /// The longest that anything may take here.
@@ -35,6 +35,18 @@ pub(crate) struct Lab {
     pub(crate) client: Client,
     endpoint: String,
     server: &'static Server,
+}
+
+/// Runs a case on a server of its own that plays a cluster.
+pub(crate) async fn run_playground<Fut: Future<Output = ()>>(case: impl FnOnce(Lab) -> Fut) {
+    let server = tokio::task::spawn_blocking(server::playground).await.unwrap();
+    case(Lab {
+        client: connect(&server.kubeconfig).await,
+        namespace: "default".to_owned(),
+        endpoint: "sim://case".to_owned(),
+        server,
+    })
+    .await;
 }
 
 /// Runs a case in a namespace of its own.

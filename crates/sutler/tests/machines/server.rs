@@ -59,6 +59,14 @@ impl Form {
     }
 }
 
+/// A server for one case alone, which plays a cluster: what is set for all groups together concerns nobody
+/// else there.
+pub(crate) fn playground() -> &'static Server {
+    let words = ["--store", "memory", "--listen", "127.0.0.1:0", "--playground"];
+    let server = Server::start(&folder(), words.map(OsString::from).to_vec(), None);
+    Box::leak(Box::new(server))
+}
+
 fn cluster() -> Option<Server> {
     // It drives a runtime of its own, which is not allowed within another.
     let peer = std::thread::spawn(peer::shared).join().unwrap()?;
