@@ -66,7 +66,7 @@ impl Lab {
         self.api(AUTOSCALER, "NodeGroup")
     }
 
-    async fn change(&self, name: &str, patch: Value) -> Result<DynamicObject, Status> {
+    async fn altered(&self, name: &str, patch: Value) -> Result<DynamicObject, Status> {
         let patched =
             self.groups().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.map_err(status)
@@ -94,7 +94,7 @@ async fn a_group_that_cannot_be_is_refused_by_field(lab: Lab) {
     let refused = status(jane.groups().patch("web", &applied, &patch).await.unwrap_err());
     assert_eq!(refused.code, 422, "{refused:?}");
     jane.create(group("web")).await;
-    let refused = jane.change("web", json!({"spec": {"desiredNodes": 11}})).await.unwrap_err();
+    let refused = jane.altered("web", json!({"spec": {"desiredNodes": 11}})).await.unwrap_err();
     assert_eq!(fields(&refused), ["spec.desiredNodes"]);
     let refused =
         status(jane.groups().patch("web", &applied.clone().force(), &patch).await.unwrap_err());
@@ -133,15 +133,15 @@ async fn what_did_not_change_is_not_refused(lab: Lab) {
     object["spec"]["desiredNodes"] = json!(8);
     jane.create(object).await;
     // Bounds may move past the size, which nobody moves along here.
-    jane.change("old", json!({"spec": {"maxNodes": 5}})).await.unwrap();
+    jane.altered("old", json!({"spec": {"maxNodes": 5}})).await.unwrap();
     let labelled = json!({"metadata": {"labels": {"a": "b"}, "finalizers": ["example.org/held"]}});
-    jane.change("old", labelled).await.unwrap();
-    jane.change("old", json!({"spec": {"notes": "mended later"}})).await.unwrap();
-    let refused = jane.change("old", json!({"spec": {"desiredNodes": 9}})).await.unwrap_err();
+    jane.altered("old", labelled).await.unwrap();
+    jane.altered("old", json!({"spec": {"notes": "mended later"}})).await.unwrap();
+    let refused = jane.altered("old", json!({"spec": {"desiredNodes": 9}})).await.unwrap_err();
     assert_eq!(fields(&refused), ["spec.desiredNodes"]);
     // Nothing holds up what is on its way out.
     jane.groups().delete("old", &DeleteParams::default()).await.unwrap();
-    jane.change("old", json!({"metadata": {"finalizers": []}})).await.unwrap();
+    jane.altered("old", json!({"metadata": {"finalizers": []}})).await.unwrap();
     assert!(jane.groups().get_opt("old").await.unwrap().is_none());
 }
 
@@ -152,7 +152,7 @@ async fn controllers_are_never_held_up(lab: Lab) {
     object["metadata"]["labels"] = json!({"autoscaler.vpsie.com/managed": "true"});
     jane.create(object).await;
     let sized = |nodes: i64| move |group: &Value| group["spec"]["desiredNodes"] == nodes;
-    jane.change("web", json!({"spec": {"maxNodes": 1}})).await.unwrap();
+    jane.altered("web", json!({"spec": {"maxNodes": 1}})).await.unwrap();
     lab.until_of(AUTOSCALER, "NodeGroup", "web", "smaller", sized(1)).await;
     // A size that comes by the scale subresource is kept within its bounds.
     let scale = Patch::Merge(json!({"spec": {"replicas": 9}}));
