@@ -67,7 +67,7 @@ pub(crate) struct ServeArgs {
     /// ValidatingWebhookConfiguration that leads it here
     #[arg(long, value_name = "ADDR:PORT", requires = "cluster")]
     pub(crate) admission: Option<SocketAddr>,
-    /// Where the API server reaches --admission: https://HOST:PORT, or https://NAME.NAMESPACE.svc:PORT
+    /// Where the API server reaches --admission: `https://HOST:PORT`, or `https://NAME.NAMESPACE.svc:PORT`
     /// for a Service [default: the address itself]
     #[arg(long, value_name = "URL", requires = "admission")]
     pub(crate) admission_url: Option<String>,

@@ -57,6 +57,9 @@ impl Seen {
     }
 }
 
+/// The label by which pods ask for nodes of a size. Whoever else knows the size may have set it.
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
 /// The labels that a record's node carries.
 pub fn wanted_labels(node: &VPSieNode, group: Option<&NodeGroup>) -> BTreeMap<String, String> {
     let mut wanted = group.map(|group| group.spec.labels.clone()).unwrap_or_default();
@@ -71,14 +74,19 @@ pub fn wanted_labels(node: &VPSieNode, group: Option<&NodeGroup>) -> BTreeMap<St
     ours(labels::VPSIE_NODE, Some(node.name_any()));
     ours(labels::DATACENTER, node.spec.datacenter_id.clone());
     ours(labels::OFFERING, node.spec.instance_type.clone());
+    ours(INSTANCE_TYPE, node.spec.instance_type.clone());
     wanted
 }
 
 /// The patch that makes a node ours, over exactly the version that was looked at: labels and taints in
 /// one write; none where everything is right already.
 pub fn claim(node: &Node, wanted: &BTreeMap<String, String>, taints: &[Taint]) -> Option<Value> {
+    let lacks = |key: &str, value: &String| match node.labels().get(key) {
+        Some(own) => own != value && key != INSTANCE_TYPE,
+        None => true,
+    };
     let missing: BTreeMap<&String, &String> =
-        wanted.iter().filter(|(key, value)| node.labels().get(*key) != Some(value)).collect();
+        wanted.iter().filter(|(key, value)| lacks(key, value)).collect();
     let known = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let has = |wanted: &Taint| {
         known.iter().any(|taint| {

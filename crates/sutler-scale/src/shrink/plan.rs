@@ -262,7 +262,7 @@ impl fmt::Display for Reason {
                 write!(f, "pod {pod} is covered by {} disruption budgets", budgets.len())
             }
             Self::NoPlace { pod, tried, because } => {
-                write!(f, "pod {pod} fits on none of {tried} other nodes")?;
+                write!(f, "pod {pod} fits on none of the other nodes ({tried})")?;
                 because.as_ref().map_or(Ok(()), |refusal| write!(f, ": mostly, {refusal}"))
             }
             Self::TooBusyAfter { share, limit } => {

@@ -39,7 +39,8 @@ pub(crate) fn move_pods(
             }
             Err(because) => {
                 let pod = entry.pod.key.clone();
-                return Err(Reason::NoPlace { pod, tried: targets.len(), because });
+                let tried = targets.iter().filter(|target| **target != site).count();
+                return Err(Reason::NoPlace { pod, tried, because });
             }
         }
     }

@@ -139,7 +139,7 @@ fn every_no_has_its_reason() {
         (
             // 3.4 of 4 CPUs may be taken.
             Box::new(|w| add_running(w, "q", &shape(3000), "busy")),
-            Reason::NoPlace { pod: pod(), tried: 2, because: Some(Refusal::TooFull { limit: 85 }) },
+            Reason::NoPlace { pod: pod(), tried: 1, because: Some(Refusal::TooFull { limit: 85 }) },
         ),
         (Box::new(|w| one(w).up.cpu = 65), Reason::TooBusyAfter { share: 70, limit: 65 }),
         (

@@ -199,7 +199,9 @@ async fn what_forbids_to_remove_a_node_is_said(lab: Lab) {
     // Once a budget allows it, only the port is in the way; with room for it the node goes.
     let budgets = lab.api("policy/v1", "PodDisruptionBudget");
     budgets.delete("held", &DeleteParams::default()).await.unwrap();
-    let nowhere = |group: &Value| says(group, "ScaleDownHeld").contains("fits on none of");
+    let nowhere = |group: &Value| {
+        says(group, "ScaleDownHeld").contains("fits on none of the other nodes (1)")
+    };
     lab.grown("workers", "told that there is no place", nowhere).await;
     lab.scale_set("budget", 0).await;
     lab.grown("workers", "smaller", has(2)).await;

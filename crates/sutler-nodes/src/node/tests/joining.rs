@@ -127,6 +127,12 @@ fn l1_l2_l3_labels_and_taints_are_one_write_over_the_version_that_was_read() {
     assert_eq!(patch["metadata"]["uid"], "uid-a");
     assert_eq!(patch["spec"]["taints"].as_array().unwrap().len(), 2);
     assert_eq!(patch["spec"]["taints"][1]["value"], "new");
+    // What a cloud says of a node's size stays; where nothing does, pods find it by the group's word.
+    let size = "node.kubernetes.io/instance-type";
+    assert_eq!(patch["metadata"]["labels"][size], "small");
+    let known = node("a", "10.0.0.1", json!({ "metadata": { "labels": { size: "m5.large" } } }));
+    let patch_known = claim_patch(&known, &wanted, &group.spec.taints).unwrap();
+    assert!(patch_known["metadata"]["labels"].get(size).is_none());
     // Partial labels are completed, and right ones not written.
     let mut after = serde_json::to_value(&before).unwrap();
     merge(&mut after, json!({ "metadata": { "labels": patch["metadata"]["labels"] } }));
