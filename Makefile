@@ -64,7 +64,7 @@ headers: ## Gets the headers of libvirt where that can be done
 
 .PHONY: test
 test: peers headers lint ## Everything that CI runs
-	@$(TIMED) build cargo build $(PACKAGES) --all-targets --locked --profile ci
+	@$(TIMED) build cargo build $(PACKAGES) --bins --tests --locked --profile ci
 	@$(TIMED) tests ./hack/tests.sh $(PACKAGES) --locked --profile ci
 	@$(TIMED) --summary
 

@@ -22,6 +22,8 @@ macro_rules! both {
 
 #[path = "machines/admission.rs"]
 mod admission;
+#[path = "machines/autoscaler.rs"]
+mod autoscaler;
 #[path = "machines/changes.rs"]
 mod changes;
 #[path = "machines/children.rs"]

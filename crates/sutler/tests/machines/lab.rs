@@ -39,7 +39,23 @@ pub(crate) struct Lab {
 
 /// Runs a case on a server of its own that plays a cluster.
 pub(crate) async fn run_playground<Fut: Future<Output = ()>>(case: impl FnOnce(Lab) -> Fut) {
-    let server = tokio::task::spawn_blocking(server::playground).await.unwrap();
+    run_alone(tokio::task::spawn_blocking(server::playground).await.unwrap(), case).await;
+}
+
+/// The same, with a door for the stock cluster-autoscaler that has the certificates of this folder.
+pub(crate) async fn run_driven<Fut: Future<Output = ()>>(
+    certificates: &std::path::Path,
+    case: impl FnOnce(Lab) -> Fut,
+) {
+    let folder = certificates.to_owned();
+    let server = tokio::task::spawn_blocking(move || server::driven(&folder)).await.unwrap();
+    run_alone(server, case).await;
+}
+
+async fn run_alone<Fut: Future<Output = ()>>(
+    server: &'static Server,
+    case: impl FnOnce(Lab) -> Fut,
+) {
     case(Lab {
         client: connect(&server.kubeconfig).await,
         namespace: "default".to_owned(),
@@ -232,6 +248,15 @@ impl Lab {
     /// What the server has said so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.server.log).unwrap_or_default()
+    }
+
+    /// Where the door for the stock cluster-autoscaler is.
+    pub(crate) fn door(&self) -> String {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains("cluster-autoscaler may drive")).unwrap();
+        let (_, address) = line.split_once("127.0.0.1:").unwrap();
+        let port: String = address.chars().take_while(char::is_ascii_digit).collect();
+        format!("127.0.0.1:{port}")
     }
 
     /// What is on the platform, by ID.

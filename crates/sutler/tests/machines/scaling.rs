@@ -42,7 +42,7 @@ played!(
 );
 
 /// A group on the class `small`, which takes one pod of [`set`].
-fn group(name: &str, least: u32, more: Value) -> Value {
+pub(crate) fn group(name: &str, least: u32, more: Value) -> Value {
     let mut spec = json!({"minNodes": least, "maxNodes": 5, "providerRef": {"name": "sim"},
         "classRef": {"name": "small"}, "imageRef": {"name": "debian"},
         "bootstrap": {"kind": "k3s", "endpoint": "10.0.0.10:6443", "tokenSecretRef": {"name": "join"}},
@@ -54,7 +54,7 @@ fn group(name: &str, least: u32, more: Value) -> Value {
 }
 
 /// As many pods, of which a node of the class `small` takes one.
-fn set(name: &str, pods: u32, cpu: &str) -> Value {
+pub(crate) fn set(name: &str, pods: u32, cpu: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}, "spec": {
         "replicas": pods, "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": {"app": name}}, "spec": {
@@ -70,7 +70,7 @@ fn says<'a>(group: &'a Value, type_: &str) -> &'a str {
     found.and_then(|condition| condition["message"].as_str()).unwrap_or_default()
 }
 
-fn has(nodes: u32) -> impl Fn(&Value) -> bool {
+pub(crate) fn has(nodes: u32) -> impl Fn(&Value) -> bool {
     move |group| {
         let status = &group["status"];
         status["desiredNodes"] == nodes
@@ -81,7 +81,7 @@ fn has(nodes: u32) -> impl Fn(&Value) -> bool {
 
 impl Lab {
     /// A quick platform, settings without pauses, and what groups refer to.
-    async fn played(&self, options: Value, settings: Value) {
+    pub(crate) async fn played(&self, options: Value, settings: Value) {
         let mut quick = json!({"work": {"create": "200ms", "boot": "100ms"}});
         quick.as_object_mut().unwrap().extend(options.as_object().cloned().unwrap());
         let mut global = json!({"maxClusterWorkers": 20, "maxConcurrentScaleUps": 5,
@@ -106,11 +106,16 @@ impl Lab {
             .await;
     }
 
-    async fn grown(&self, name: &str, what: &str, done: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn grown(
+        &self,
+        name: &str,
+        what: &str,
+        done: impl Fn(&Value) -> bool,
+    ) -> Value {
         self.until_of(AUTOSCALER, "NodeGroup", name, what, done).await.unwrap()
     }
 
-    async fn serving(&self, set: &str, pods: u32) {
+    pub(crate) async fn serving(&self, set: &str, pods: u32) {
         let done = |set: &Value| set["status"]["readyReplicas"] == pods;
         self.until_of("apps/v1", "ReplicaSet", set, "serving", done).await;
     }
@@ -200,7 +205,7 @@ async fn what_forbids_to_remove_a_node_is_said(lab: Lab) {
     let budgets = lab.api("policy/v1", "PodDisruptionBudget");
     budgets.delete("held", &DeleteParams::default()).await.unwrap();
     let nowhere = |group: &Value| {
-        says(group, "ScaleDownHeld").contains("fits on none of the other nodes (1)")
+        says(group, "ScaleDownHeld").contains("fits on none of the other nodes (2)")
     };
     lab.grown("workers", "told that there is no place", nowhere).await;
     lab.scale_set("budget", 0).await;

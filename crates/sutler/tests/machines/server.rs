@@ -62,9 +62,21 @@ impl Form {
 /// A server for one case alone, which plays a cluster: what is set for all groups together concerns nobody
 /// else there.
 pub(crate) fn playground() -> &'static Server {
+    played(Vec::new())
+}
+
+/// The same with a door for the stock cluster-autoscaler, which has the certificates of this folder.
+pub(crate) fn driven(certificates: &Path) -> &'static Server {
+    let mut words =
+        ["--externalgrpc", "127.0.0.1:0", "--externalgrpc-tls"].map(OsString::from).to_vec();
+    words.push(certificates.into());
+    played(words)
+}
+
+fn played(more: Vec<OsString>) -> &'static Server {
     let words = ["--store", "memory", "--listen", "127.0.0.1:0", "--playground"];
-    let server = Server::start(&folder(), words.map(OsString::from).to_vec(), None);
-    Box::leak(Box::new(server))
+    let words = words.map(OsString::from).into_iter().chain(more).collect();
+    Box::leak(Box::new(Server::start(&folder(), words, None)))
 }
 
 fn cluster() -> Option<Server> {
