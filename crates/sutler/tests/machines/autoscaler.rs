@@ -58,7 +58,8 @@ async fn drive(lab: Lab, authority: Authority) {
     assert_eq!(nodes.len(), 3, "{nodes:?}");
 
     // One of its choice goes, and no other comes for it.
-    let gone = pb::ExternalGrpcNode { provider_id: nodes[0].id.clone(), ..Default::default() };
+    let (id, name) = (nodes[0].id.clone(), nodes[0].id.rsplit('/').next().unwrap().to_owned());
+    let gone = pb::ExternalGrpcNode { provider_id: id, name, ..Default::default() };
     let less = pb::NodeGroupDeleteNodesRequest { nodes: vec![gone], id: web.clone() };
     door.node_group_delete_nodes(less).await.unwrap();
     assert_eq!(target(door.node_group_target_size(size).await.unwrap()), 2);
