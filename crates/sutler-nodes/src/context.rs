@@ -39,8 +39,6 @@ pub struct Settings {
     pub provisioning_timeout: Duration,
     /// How long a node may take to join once its machine runs.
     pub joining_timeout: Duration,
-    /// How long a Failed record is kept; for ever when absent.
-    pub failed_ttl: Option<Duration>,
     /// Whether groups grow and shrink by themselves; not where another autoscaler drives them.
     pub scaling: bool,
 }
@@ -51,7 +49,6 @@ impl Default for Settings {
             concurrency: 64,
             provisioning_timeout: Duration::from_secs(15 * 60),
             joining_timeout: Duration::from_secs(15 * 60),
-            failed_ttl: None,
             scaling: true,
         }
     }

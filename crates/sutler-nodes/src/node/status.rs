@@ -24,7 +24,6 @@ pub(super) fn next(
     let now = inputs.now;
     let generation = node.metadata.generation;
     let mut status = node.status.clone().unwrap_or_default();
-    let before = status.phase.clone();
     status.phase = Some(report.phase.clone());
     status.reason = Some(report.reason.clone());
     status.observed_generation = generation;
@@ -85,24 +84,18 @@ pub(super) fn next(
         };
         set(condition_types::NODE_READY, Some(ready), reason, &cut(&message));
     }
-    match report.error {
-        true => set(condition_types::ERROR, Some(true), &report.reason, &message),
-        false => conditions::clear(list, condition_types::ERROR),
+    if report.error {
+        set(condition_types::ERROR, Some(true), &report.reason, &message);
     }
-    let stalled = report.phase == Phase::Failed;
-    match stalled {
-        true => conditions::set(
-            list,
-            condition_types::STALLED,
-            Some(true),
-            &report.reason,
-            &message,
-            generation,
-            now,
-        ),
-        false => conditions::clear(list, condition_types::STALLED),
+    if report.phase == Phase::Failed {
+        set(condition_types::STALLED, Some(true), &report.reason, &message);
     }
-    let _ = before;
+    if !report.error {
+        conditions::clear(list, condition_types::ERROR);
+    }
+    if report.phase != Phase::Failed {
+        conditions::clear(list, condition_types::STALLED);
+    }
     status
 }
 
