@@ -62,8 +62,8 @@ impl Quantity {
     }
 }
 
-/// What a suffix multiplies by: a factor, and a power of ten.
-fn scale(suffix: &str) -> Option<(u128, i64)> {
+/// What a quantity's suffix multiplies by: a factor, and a power of ten.
+pub fn scale(suffix: &str) -> Option<(u128, i64)> {
     Some(match suffix {
         "" => (1, 0),
         "n" => (1, -9),

@@ -1,6 +1,7 @@
 //! Quantities as whole units or thousandths, rounded up as the scheduler does.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use sutler_api::quantity::scale;
 
 /// Whole units: bytes, pods, devices.
 pub(crate) fn units(quantity: &Quantity) -> Option<i64> {
@@ -23,7 +24,8 @@ fn read(text: &str, places: i64) -> Option<i64> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    let (factor, exponent) = scale(suffix)?;
+    // Kubernetes reads no exponent that takes more than 32 bits.
+    let (factor, exponent) = scale(suffix).filter(|(_, power)| i32::try_from(*power).is_ok())?;
     let digits = format!("{whole}{fraction}");
     let digits = digits.trim_start_matches('0');
     if digits.is_empty() {
@@ -45,29 +47,6 @@ fn read(text: &str, places: i64) -> Option<i64> {
         10u128.checked_pow(power).map_or(1, |p| value.div_ceil(p))
     };
     Some(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-/// What a suffix multiplies by: a factor, and a power of ten.
-fn scale(suffix: &str) -> Option<(u128, i64)> {
-    Some(match suffix {
-        "" => (1, 0),
-        "n" => (1, -9),
-        "u" => (1, -6),
-        "m" => (1, -3),
-        "k" => (1, 3),
-        "M" => (1, 6),
-        "G" => (1, 9),
-        "T" => (1, 12),
-        "P" => (1, 15),
-        "E" => (1, 18),
-        "Ki" => (1 << 10, 0),
-        "Mi" => (1 << 20, 0),
-        "Gi" => (1 << 30, 0),
-        "Ti" => (1 << 40, 0),
-        "Pi" => (1 << 50, 0),
-        "Ei" => (1 << 60, 0),
-        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?.into()),
-    })
 }
 
 #[cfg(test)]
