@@ -60,8 +60,7 @@ impl Nodes {
 
     /// Whose a machine is that is told by its group alone.
     pub fn owner(&self, platform: &str, truth: &Truth) -> Option<Option<String>> {
-        (self.members && platform == MAIN && truth.machine.group.is_some())
-            .then(|| self.claims.get(&truth.machine.id).cloned())
+        truth.machine.group.as_ref().and_then(|_| self.owner_of(platform, &truth.machine.id))
     }
 
     /// The same of one that is gone.
