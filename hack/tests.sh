@@ -28,7 +28,8 @@ if [ -z "${SUTLER_WITHOUT_SIMULATION:-}" ]; then
     simulation=$!
 fi
 code=0
-SUTLER_WITHOUT_SIMULATION=1 cargo test "$@" || code=$?
+# All of them, whatever fails: one run tells everything that is wrong.
+SUTLER_WITHOUT_SIMULATION=1 cargo test --no-fail-fast "$@" || code=$?
 # Its output comes in one piece, and whichever failed, both are seen.
 [ -z "$simulation" ] || wait "$simulation" || code=$?
 cat "$log"
