@@ -213,6 +213,8 @@ pub mod condition_types {
     pub const PROVIDER_AVAILABLE: &str = "ProviderAvailable";
     /// How the connection to a provider is secured.
     pub const TLS_CONFIGURED: &str = "TLSConfigured";
+    /// Whether new credentials of a provider work; where they do not, the old ones stay in use.
+    pub const CREDENTIALS_VALID: &str = "CredentialsValid";
     /// A provider told what it can do.
     pub const CAPABILITIES_REPORTED: &str = "CapabilitiesReported";
     /// A set comes closer to what is wanted.

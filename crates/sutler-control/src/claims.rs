@@ -1,7 +1,10 @@
 //! Exclusive claims on machines that can carry no token: a Lease per machine, which only one record
 //! can create.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -107,19 +110,42 @@ pub(crate) async fn is_anothers(
     }
     // One that was found by other means than its name is whoever's it resembles at all.
     let wanted = if is_name_of(wanted, machine) { wanted } else { "" };
+    let index = fresh(context).await?;
+    let names = [Some(&machine.name), machine.hostname.as_ref()];
+    if let Some(group) = &record.group
+        && !lock(&context.index).agrees(&index, provider, group, uid)
+    {
+        return Ok(true);
+    }
+    Ok(names.into_iter().flatten().any(|name| index.better(provider, name, wanted, uid)))
+}
+
+/// All records as the API itself has them, listed after this was called: once for all who call meanwhile.
+async fn fresh(context: &Arc<Context>) -> Result<Arc<Index>, Error> {
+    let came = context.fresh.clock.fetch_add(1, Ordering::SeqCst);
+    let mut last = context.fresh.last.lock().await;
+    if let Some((begun, index)) = &*last
+        && *begun > came
+    {
+        return Ok(index.clone());
+    }
+    let begun = context.fresh.clock.fetch_add(1, Ordering::SeqCst);
     let api: Api<VirtualMachine> = Api::all(context.client.clone());
     let mut index = Index::default();
     for vm in api.list(&ListParams::default()).await? {
         index.put(&vm);
     }
-    let names = [Some(&machine.name), machine.hostname.as_ref()];
-    if let Some(group) = &record.group {
-        let row = |index: &Index| index.ahead(provider, group, uid, Timestamp::MIN);
-        if row(&index) != row(&lock(&context.index)) {
-            return Ok(true);
-        }
-    }
-    Ok(names.into_iter().flatten().any(|name| index.better(provider, name, wanted, uid)))
+    let index = Arc::new(index);
+    *last = Some((begun, index.clone()));
+    Ok(index)
+}
+
+/// The last list of all records, and when it was begun. Who waits for it holds the lock: one list at a
+/// time is the point of it.
+#[derive(Default)]
+pub(crate) struct Fresh {
+    clock: AtomicU64,
+    last: tokio::sync::Mutex<Option<(u64, Arc<Index>)>>,
 }
 
 /// Whether the holder of a claim is there and still says that the machine is its own.

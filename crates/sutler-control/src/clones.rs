@@ -263,6 +263,9 @@ impl Work {
             namespace: Some(self.key.namespace.clone()),
             labels: Some(marks),
             annotations: (!target.annotations.is_empty()).then(|| target.annotations.clone()),
+            // From the start: a server that is asked to delete a record misses a finalizer that comes
+            // meanwhile.
+            finalizers: Some(vec![finalizers::VIRTUAL_MACHINE.to_owned()]),
             owner_references: Some(vec![OwnerReference {
                 api_version: VMClone::api_version(&()).into_owned(),
                 kind: VMClone::kind(&()).into_owned(),

@@ -27,7 +27,7 @@ use crate::{
     fleet::{Connector, Fleet, Key, Target, lock},
     index::Index,
     links::Links,
-    plan::{Claims, Memory},
+    plan::{Claims, Group, Memory, Row},
     recent::Recent,
 };
 
@@ -109,6 +109,8 @@ pub struct Context {
     /// Each in a place of its own: they are large, and a tree leaves room for more than it holds.
     pub(crate) slots: Mutex<BTreeMap<String, Box<Slot>>>,
     pub(crate) index: Mutex<Index>,
+    /// All records as the API has them, for those who must not trust a cache.
+    pub(crate) fresh: crate::claims::Fresh,
     /// Whether all records are in the index.
     pub(crate) indexed: AtomicBool,
     pub(crate) operations_index: Mutex<crate::operations::Operations>,
@@ -281,8 +283,8 @@ impl Claims for ProviderClaims<'_> {
         lock(&self.context.index).better(self.provider, name, wanted, uid)
     }
 
-    fn ahead(&self, group: &str, uid: &str, over: jiff::Timestamp) -> Vec<jiff::Timestamp> {
-        lock(&self.context.index).ahead(self.provider, group, uid, over)
+    fn row(&self, group: &Group<'_>) -> Arc<Row> {
+        lock(&self.context.index).row(self.provider, group)
     }
 }
 

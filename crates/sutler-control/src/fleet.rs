@@ -91,6 +91,23 @@ impl Target {
         };
         self != other && plain(self) == plain(other)
     }
+
+    /// Whether this is `other`, but for the credentials.
+    pub(crate) fn differs_in_credentials(&self, other: &Self) -> bool {
+        let plain = |target: &Self| Self { credentials: Credentials::default(), ..target.clone() };
+        self != other && plain(self) == plain(other)
+    }
+}
+
+/// A try of new credentials beside those that are in use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// The target with the new ones.
+    pub target: Target,
+    /// When it began.
+    pub begun: Timestamp,
+    /// What the platform says of them, once it did.
+    pub outcome: Option<Result<()>>,
 }
 
 /// How a provider is reached that runs elsewhere.
@@ -125,6 +142,12 @@ pub trait Connector: Send + Sync + 'static {
     /// A target that differs from the last one of its key in certificates alone is the same provider
     /// with others: calls go on meanwhile.
     async fn connect(&self, target: &Target) -> Result<Arc<dyn Provider>>;
+
+    /// Whether it makes another provider beside the one that is there, which can be tried before it takes
+    /// that one's place.
+    fn makes_another(&self, _target: &Target) -> bool {
+        false
+    }
 
     /// Lets go of what it keeps for a Provider that is not connected any more.
     fn release(&self, _key: &Key) {}
@@ -177,6 +200,8 @@ pub struct State {
     pub sweeping: bool,
     /// Machines on it that are not of this control plane.
     pub unmanaged: Arc<Vec<Unmanaged>>,
+    /// New credentials that are or were tried.
+    pub trial: Option<Trial>,
 }
 
 impl Connection {

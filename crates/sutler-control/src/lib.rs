@@ -13,7 +13,7 @@ mod disks;
 mod events;
 pub mod fleet;
 mod images;
-mod index;
+pub mod index;
 pub mod kit;
 mod leader;
 mod links;

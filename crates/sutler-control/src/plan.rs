@@ -15,6 +15,7 @@ mod present;
 mod record;
 mod report;
 mod retry;
+mod row;
 #[cfg(test)]
 mod tests;
 
@@ -24,12 +25,13 @@ use sutler_provider::{Capabilities, CreateRequest, MachineId, SnapshotId, TaskId
 
 pub use blocker::Blocker;
 pub use change::Difference;
-pub use find::{Claims, Nobody, Search};
-pub(crate) use find::{Whose, is_name_of, whose_is};
+pub use find::{Claims, Group, Nobody, Search};
+pub(crate) use find::{Whose, is_free, is_name_of, whose_is};
 pub use memory::{Accepted, Attempt, Failure, Memory, Outcome};
 pub use record::{Intent, Record};
 pub use report::{Progress, Report, Waiting};
 pub use retry::{Retry, retry};
+pub use row::{Row, Waiter};
 
 /// How long after its intent was written a create may still be sent. An intent that is older is
 /// written anew first, so that the time of the last possible request is always on record.

@@ -3,6 +3,7 @@
 mod deploy;
 mod runtime;
 mod status;
+mod trial;
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,6 +36,7 @@ use crate::{
 pub(crate) use deploy::watch as watch_deployments;
 use runtime::Runtime;
 pub(crate) use runtime::certificates_of;
+use trial::Tried;
 
 /// The next try after an error of the API.
 pub(crate) fn error_policy(_: Arc<Provider>, _: &Error, context: Arc<Context>) -> Action {
@@ -126,6 +128,19 @@ async fn connect(
     let old = lock(&context.targets).get(key).cloned();
     let connection = match (known, old) {
         (Some(known), Some(old)) if old == target => known,
+        (Some(known), Some(old)) if has_to_be_tried(context, &known, &old, &target) => {
+            match trial::tried(context, &known, &target) {
+                Tried::Open => known,
+                Tried::Bad(error) => {
+                    runtime.keeps_old_credentials(&error);
+                    known
+                }
+                Tried::Good => match open(context, key, &target).await {
+                    Ok(connection) => connection,
+                    Err(error) => return Ok((runtime, Err(Problem::from(&error)))),
+                },
+            }
+        }
         (known, old) => match (open(context, key, &target).await, known, old) {
             (Ok(connection), _, _) => connection,
             // Half a Secret, or one that was mixed up, must not end what works.
@@ -144,6 +159,13 @@ async fn connect(
     });
     apply_limits(context, provider, &connection, interval);
     Ok((runtime, Ok(connection)))
+}
+
+/// Whether a target has new credentials that may be wrong, while the old ones work.
+fn has_to_be_tried(context: &Context, known: &Connection, old: &Target, new: &Target) -> bool {
+    old.differs_in_credentials(new)
+        && known.state().healthy == Some(true)
+        && context.outside.connector.makes_another(new)
 }
 
 /// Opens a connection, or changes the one that is there: what is known of the platform stays.

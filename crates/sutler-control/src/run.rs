@@ -88,6 +88,7 @@ pub async fn run(
         desk: Default::default(),
         slots: Default::default(),
         index: Default::default(),
+        fresh: Default::default(),
         indexed: Default::default(),
         operations_index: Default::default(),
         imports: Default::default(),

@@ -222,7 +222,7 @@ impl Judge {
             match (change.what, change.cause) {
                 (Happened::Made, Cause::Outside) => {}
                 (Happened::Made, _) => {
-                    self.nodes.made(platform, &change.id);
+                    self.nodes.made(platform, &change.id, uid.as_ref());
                     let Some(uid) = &uid else { continue };
                     self.ever.insert((uid.clone(), change.id.0.clone()));
                 }

@@ -44,6 +44,9 @@ const KEPT: &[(u64, &str)] = &[
     (892, "a node that went took the machine that only another could have, and its own was left"),
     (1_180, "a record that a stale cache showed was written a thousand times a second"),
     (1_660, "a node that went took a machine out of a list that was not complete"),
+    (6_268, "a group that a stale cache showed was written again and again"),
+    (36_076, "a list from before a task ended proved that its machine was gone"),
+    (37_833, "a failed task took a machine off the record that had been claimed since"),
 ];
 
 /// Each rule with a seed that notices when it is broken.

@@ -41,8 +41,11 @@ const RESYNC: Duration = Duration::from_secs(600);
 /// The pause after something that a person or another object stands in the way of.
 const BLOCKED: Duration = Duration::from_secs(15);
 
-/// The pause after a write that came too late.
+/// The pause after a write that is followed by more.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// The pause after a write that came too late, unless the watch is quicker.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Requests to the API that are under way at the same time.
 const TOGETHER: usize = 8;
@@ -81,8 +84,8 @@ pub(crate) async fn reconcile(
     if !ours {
         let mut names = group.finalizers().to_vec();
         names.push(finalizers::NODE_GROUP.to_owned());
-        write(&context, &group, json!({ "metadata": { "finalizers": names } })).await?;
-        return Ok(Action::requeue(AGAIN));
+        let body = json!({ "metadata": { "finalizers": names } });
+        return Ok(Action::requeue(write(&context, &group, body).await?));
     }
     let listed = match removal::removing(&group) {
         Ok(listed) => listed,
@@ -117,11 +120,11 @@ pub(crate) async fn reconcile(
         if let Some(removing) = &next.removing {
             body["metadata"]["annotations"][REMOVING] = list(removing);
         }
-        write(&context, &group, body).await?;
+        let pause = write(&context, &group, body).await?;
         for name in wanted.removing.iter().chain(next.removing.iter().flatten()) {
             context.wake_record(&Key::new(&key.namespace, name));
         }
-        return Ok(Action::requeue(AGAIN));
+        return Ok(Action::requeue(pause));
     }
     let connected = cluster::of_group(&context, &group).await;
     let trouble = match connected {
@@ -368,7 +371,7 @@ async fn say(
         match api.patch_status(&key.name, &params, &Patch::Merge(body)).await {
             Ok(fresh) => wrote(context, fresh),
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                return Ok(Action::requeue(AGAIN));
+                return Ok(Action::requeue(LATE));
             }
             Err(error) => return Err(error.into()),
         }
@@ -377,12 +380,12 @@ async fn say(
     Ok(Action::requeue(if trouble.is_some() { BLOCKED } else { RESYNC }))
 }
 
-/// Writes the group over exactly the version that was looked at.
+/// Writes the group over exactly the version that was looked at, and tells when to look again.
 async fn write(
     context: &Arc<Context>,
     group: &Arc<NodeGroup>,
     mut body: Value,
-) -> Result<(), Error> {
+) -> Result<Duration, Error> {
     body["metadata"]["resourceVersion"] = json!(group.resource_version());
     body["metadata"]["uid"] = json!(group.uid());
     let namespace = group.namespace().unwrap_or_default();
@@ -391,9 +394,9 @@ async fn write(
     match api.patch(&group.name_any(), &params, &Patch::Merge(body)).await {
         Ok(fresh) => {
             wrote(context, fresh);
-            Ok(())
+            Ok(AGAIN)
         }
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(LATE),
         Err(error) => Err(error.into()),
     }
 }

@@ -68,5 +68,7 @@ mod server;
 mod sets;
 #[path = "machines/snapshots.rs"]
 mod snapshots;
+#[path = "machines/vpsie.rs"]
+mod vpsie;
 #[path = "machines/wire.rs"]
 mod wire;

@@ -181,8 +181,11 @@ fn next_status(
                     new.id = id.as_ref().map(|id| id.0.clone());
                 }
             }
-            // What was to become a machine never did: its ID is another's by now, or will be.
-            Some(Outcome::TaskFailed { .. }) if report.machine.is_none() && new.id.is_some() => {
+            // What was to become a machine never did: its ID is another's by now, or will be. One that was
+            // claimed was seen, and need not be what that request was for.
+            Some(Outcome::TaskFailed { .. })
+                if report.machine.is_none() && new.id.is_some() && carries_token =>
+            {
                 forget_machine(&mut new);
                 new.incarnation = Some(incarnation);
             }
@@ -400,7 +403,36 @@ fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use sutler_api::names::annotations;
+
     use super::*;
+
+    #[test]
+    fn a_failed_task_takes_no_machine_that_was_claimed_off_the_record() {
+        let vm: VirtualMachine = serde_json::from_value(json!({
+            "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine",
+            "metadata": { "name": "web", "namespace": "ns", "uid": "u", "annotations": {
+                (annotations::TOKEN): "u-1",
+                (annotations::FIRST_REQUESTED_AT): "2026-01-01T00:00:00Z",
+                (annotations::CREATE_REQUESTED_AT): "2026-01-01T00:00:00Z",
+            } },
+            "spec": { "providerRef": { "name": "p" } },
+            "status": { "id": "vm-1", "incarnation": 1 },
+        }))
+        .unwrap();
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let error = sutler_provider::Error::new(sutler_provider::ErrorKind::Failed, "at 90 %");
+        let mut slot = Slot::default();
+        slot.memory.attempt = Some(crate::plan::Attempt {
+            requested_at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            outcome: Outcome::TaskFailed { error, at: now },
+        });
+        let report = unreadable("nothing is seen".to_owned());
+        let old = vm.status.clone().unwrap();
+        let id = |tokens| next_status(&vm, &old, &slot, None, &report, tokens, now).id;
+        assert_eq!(id(false).as_deref(), Some("vm-1"), "it was seen, and claimed");
+        assert_eq!(id(true), None, "the ID came with the request that failed");
+    }
 
     #[test]
     fn a_patch_says_what_differs_and_no_more() {

@@ -162,7 +162,7 @@ fn tombstone_end(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) 
         (Some(Outcome::Accepted { id: Some(_), at, task }), _)
             if platform.capabilities.token && (task.is_none() || inputs.record.provisioned) =>
         {
-            known.unwrap_or(*at)
+            known.map_or(*at, |known| known.max(*at))
         }
         (Some(Outcome::Refused(_)), _) => intent.requested_at,
         (Some(Outcome::TaskFailed { at, .. }), _) => *at,

@@ -218,9 +218,10 @@ pub(super) fn proof_needed_since(
     intent: &Intent,
 ) -> Timestamp {
     let since = inputs.memory.id_since.unwrap_or(inputs.now);
-    // A reply ends a request; without one, a second effect of it may still come.
+    // A reply ends a request; without one, a second effect of it may still come. A machine that is being
+    // made need not be in any list before its task has ended.
     match inputs.memory.attempt_of(intent.requested_at) {
-        Some(Outcome::Accepted { .. }) => since,
+        Some(Outcome::Accepted { at, .. }) => since.max(*at),
         _ => since.max(settled_at(intent.requested_at, platform.capabilities)),
     }
 }

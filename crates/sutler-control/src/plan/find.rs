@@ -1,9 +1,14 @@
 //! Which machine on the platform is the record's, and which others are its too.
 
-use jiff::Timestamp;
-use sutler_provider::{Machine, Power, Seen};
+use std::sync::Arc;
 
-use super::{Platform, Record};
+use jiff::Timestamp;
+use sutler_provider::{Machine, Power, Seen, View};
+
+use super::{
+    Platform, Record,
+    row::{Row, appeared_after, came},
+};
 use crate::rules::{Rule, broken};
 
 /// What other records claim on the same platform.
@@ -13,10 +18,8 @@ pub trait Claims {
     /// Whether another record than `uid` matches this name better than `wanted` does: it is equal,
     /// or longer.
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool;
-    /// Since when members may be theirs that come before `uid` among all who wait for one of this group,
-    /// in their order: those that are to stay before those that go, those whose time is not over before
-    /// those that were asked for until `over`, and then as they were asked for.
-    fn ahead(&self, group: &str, uid: &str, over: Timestamp) -> Vec<Timestamp>;
+    /// The members of a group that nobody has, shared out among all who wait for one of them.
+    fn row(&self, group: &Group<'_>) -> Arc<Row>;
 }
 
 /// No other record claims anything.
@@ -32,8 +35,38 @@ impl Claims for Nobody {
         false
     }
 
-    fn ahead(&self, _: &str, _: &str, _: Timestamp) -> Vec<Timestamp> {
-        Vec::new()
+    fn row(&self, group: &Group<'_>) -> Arc<Row> {
+        let members = group.members().filter(|seen| group.may_be_taken(seen));
+        Arc::new(Row::share_out(group.view, members, Vec::new(), group.over))
+    }
+}
+
+/// A managed group whose members are shared out.
+#[derive(Clone, Copy)]
+pub struct Group<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What is known of its platform.
+    pub view: &'a View,
+    /// Whether it is looked at for one that goes: that takes what does not run as well, and none while
+    /// there may be another that is rather its own.
+    pub going: bool,
+    /// Whose machine was asked for until then has had its time.
+    pub over: Timestamp,
+    /// The record that looks, where that makes a difference: what is called like it is free for it alone.
+    pub own: Option<&'a str>,
+}
+
+impl<'a> Group<'a> {
+    /// All that are in it.
+    pub fn members(&self) -> impl Iterator<Item = &'a Seen> {
+        self.view.in_group(self.name)
+    }
+
+    /// Whether a member is in a state to be anybody's.
+    pub fn may_be_taken(&self, seen: &Seen) -> bool {
+        let known = || self.view.complete_as_of().is_some_and(|at| seen.as_of <= at);
+        if self.going { known() } else { seen.machine.power == Power::On }
     }
 }
 
@@ -166,11 +199,11 @@ fn by_name(
                 || broken(Rule::ExclusiveClaim)
         })
         // Without a hash in it a name proves nothing: what was there before we asked is another's.
-        .filter(|seen| platform.hashed || since(seen) >= intent.first_requested_at)
+        .filter(|seen| platform.hashed || came(seen) >= intent.first_requested_at)
         .collect();
     candidates.sort_by_key(|seen| {
         let exact = seen.machine.name == name;
-        (!exact, std::cmp::Reverse(since(seen)), seen.machine.id.clone())
+        (!exact, std::cmp::Reverse(came(seen)), seen.machine.id.clone())
     });
     let mut candidates = candidates.into_iter();
     if search.ours.is_none() && search.disputed.is_none() {
@@ -224,12 +257,6 @@ fn by_node(
     now: Timestamp,
 ) -> Option<Seen> {
     let intent = record.intent.as_ref()?;
-    let free = |seen: &Seen| {
-        let names = [Some(&seen.machine.name), seen.machine.hostname.as_ref()];
-        broken(Rule::ExclusiveClaim)
-            || !claims.claimed(&seen.machine, &record.uid)
-                && !names.into_iter().flatten().any(|name| claims.better(name, "", &record.uid))
-    };
     if let Some(said) = &record.said_id {
         let is_it = |seen: &&Seen| {
             seen.machine.id.0 == *said || seen.machine.raw.get(RAW_ID).is_some_and(|id| id == said)
@@ -244,74 +271,70 @@ fn by_node(
     if platform.capabilities.returns_id {
         return None;
     }
-    let runs = |seen: &Seen| seen.machine.power == Power::On;
-    let is_node = |seen: &Seen| seen.machine.ips.iter().any(|ip| record.addresses.contains(ip));
-    let alike: Box<dyn Iterator<Item = &Seen>> = match &record.group {
-        Some(group) => Box::new(platform.view.in_group(group)),
-        None if record.addresses.is_empty() => return None,
-        None => Box::new(platform.view.iter().filter(|seen| is_node(seen))),
-    };
-    // One that goes takes none while there may be another that is rather its own.
-    let known = |seen: &Seen| {
-        !record.deleting || platform.view.complete_as_of().is_some_and(|at| seen.as_of <= at)
-    };
-    let mut members: Vec<&Seen> =
-        alike.filter(|seen| free(seen) && (runs(seen) || record.deleting) && known(seen)).collect();
-    members.sort_by(|a, b| (since(a), &a.machine.id).cmp(&(since(b), &b.machine.id)));
     let over = now.saturating_sub(platform.discovery_timeout).unwrap_or(Timestamp::MIN);
-    let ahead = match &record.group {
-        Some(group) => claims.ahead(group, &record.uid, over),
-        None => Vec::new(),
+    let row = match &record.group {
+        Some(group) => row(record, group, platform, claims, over),
+        None if record.addresses.is_empty() => return None,
+        None => Arc::new(at_its_address(record, platform, claims, over)),
     };
-    let left = left_by(platform, members, &ahead);
     // Another that was asked for before may have taken the one that came for this record.
     let since = record.members_since.unwrap_or(intent.first_requested_at);
-    let mut new = left
-        .into_iter()
-        .filter(|seen| appeared_after(platform, seen, since) || broken(Rule::MembersAreNew));
+    let mut new = row
+        .left_for(&record.uid)
+        .filter(|seen| appeared_after(platform.view, seen, since) || broken(Rule::MembersAreNew));
     let first = new.next()?;
-    match is_node(first) {
+    match is_node(record, first) {
         true => Some(first.clone()),
-        false => Some(new.find(|seen| is_node(seen)).unwrap_or(first).clone()),
+        false => Some(new.find(|seen| is_node(record, seen)).unwrap_or(first).clone()),
     }
 }
 
-/// The members that are left, in the order in which they came, when everyone ahead has taken the first
-/// that came after it was asked for. So nobody takes one that only another can have.
-fn left_by<'a>(
+/// Whether a machine has an address of the node that the record's is.
+fn is_node(record: &Record, seen: &Seen) -> bool {
+    seen.machine.ips.iter().any(|ip| record.addresses.contains(ip))
+}
+
+/// The members of a record's group, shared out. All who wait share one row, but for one that something in
+/// the group is called like, or that is not known to wait.
+fn row(
+    record: &Record,
+    name: &str,
     platform: &Platform<'_>,
-    members: Vec<&'a Seen>,
-    ahead: &[Timestamp],
-) -> Vec<&'a Seen> {
-    let mut taken = vec![false; members.len()];
-    let (mut next, mut last) = (0, Timestamp::MIN);
-    for asked in ahead {
-        // Whoever was asked for later finds nothing in what an earlier one passed over.
-        if *asked < last {
-            next = 0;
-        }
-        last = *asked;
-        while let Some(seen) = members.get(next) {
-            if !taken[next] && appeared_after(platform, seen, *asked) {
-                taken[next] = true;
-                break;
-            }
-            next += 1;
-        }
+    claims: &dyn Claims,
+    over: Timestamp,
+) -> Arc<Row> {
+    let group = Group { name, view: platform.view, going: record.deleting, over, own: None };
+    let own = Group { own: Some(&record.uid), ..group };
+    let called = record.platform_name.as_deref().unwrap_or(&record.name);
+    let like = |seen: &Seen| seen.machine.group.as_deref() == Some(name);
+    if platform.view.named(called).any(like) {
+        return claims.row(&own);
     }
-    members.into_iter().zip(taken).filter(|(_, taken)| !taken).map(|(seen, _)| seen).collect()
+    let shared = claims.row(&group);
+    if shared.has(&record.uid) { shared } else { claims.row(&own) }
 }
 
-/// Whether a machine was certainly not there at `asked`: made later, or where that is not told, first
-/// seen later by one who saw everything before.
-fn appeared_after(platform: &Platform<'_>, seen: &Seen, asked: Timestamp) -> bool {
-    match seen.machine.created_at {
-        Some(made) => made.as_second() >= asked.as_second(),
-        None => {
-            let watched = platform.view.complete_since().is_some_and(|since| since <= asked);
-            watched && seen.first_seen >= asked
-        }
-    }
+/// The machines at the addresses of the node that a record of no group is.
+fn at_its_address(
+    record: &Record,
+    platform: &Platform<'_>,
+    claims: &dyn Claims,
+    over: Timestamp,
+) -> Row {
+    let group = Group { name: "", view: platform.view, going: record.deleting, over, own: None };
+    let members = platform.view.iter().filter(|seen| {
+        is_node(record, seen) && group.may_be_taken(seen) && is_free(claims, seen, &record.uid)
+    });
+    Row::share_out(platform.view, members, Vec::new(), over)
+}
+
+/// Whether a machine is nobody's but perhaps this record's: nobody has it, and it is not called like
+/// another.
+pub(crate) fn is_free(claims: &(impl Claims + ?Sized), seen: &Seen, uid: &str) -> bool {
+    let names = [Some(&seen.machine.name), seen.machine.hostname.as_ref()];
+    broken(Rule::ExclusiveClaim)
+        || !claims.claimed(&seen.machine, uid)
+            && !names.into_iter().flatten().any(|name| claims.better(name, "", uid))
 }
 
 /// The number that a platform knows a machine by beside its ID.
@@ -392,8 +415,4 @@ fn is_whole_name_of(name: &str, seen: &Seen) -> bool {
 fn is_of_now(seen: &Seen, asked: Timestamp) -> bool {
     let made = seen.machine.created_at;
     seen.as_of >= asked || made.is_some_and(|made| made.as_second() > asked.as_second())
-}
-
-fn since(seen: &Seen) -> Timestamp {
-    seen.machine.created_at.unwrap_or(seen.first_seen)
 }

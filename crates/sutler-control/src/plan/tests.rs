@@ -7,7 +7,7 @@ mod properties;
 mod round;
 mod table;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use sutler_provider::{
@@ -75,8 +75,18 @@ impl Claims for Rival {
         false
     }
 
-    fn ahead(&self, _: &str, _: &str, _: Timestamp) -> Vec<Timestamp> {
-        self.1.clone()
+    fn row(&self, group: &Group<'_>) -> Arc<Row> {
+        // In the order that they are named in.
+        let ahead = self.1.iter().enumerate().map(|(place, since)| Waiter {
+            uid: format!("ahead-{place:03}"),
+            asked: Timestamp::MAX,
+            since: *since,
+            deleting: false,
+        });
+        let members = group.members().filter(|seen| {
+            group.may_be_taken(seen) && is_free(self, seen, group.own.unwrap_or_default())
+        });
+        Arc::new(Row::share_out(group.view, members, ahead.collect(), group.over))
     }
 }
 

@@ -153,6 +153,7 @@ fn progress(deployment: &Deployment) -> Runtime {
         },
         up,
         tls: None,
+        credentials: None,
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Runtime {
     pub(crate) up: Said,
     /// How the connection is protected; none where there is none to protect.
     pub(crate) tls: Option<Said>,
+    /// What is wrong with the credentials that are there and not used.
+    pub(crate) credentials: Option<Said>,
 }
 
 impl Runtime {
@@ -68,6 +70,7 @@ impl Runtime {
             },
             up: Said::new(true, reasons::READY, message),
             tls: None,
+            credentials: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl Runtime {
             },
             up: problem.into(),
             tls: None,
+            credentials: None,
         }
     }
 
@@ -94,6 +98,16 @@ impl Runtime {
         let problem = Problem::from(error);
         let message = format!("{}; the old certificates stay in use", problem.message);
         self.tls = Some(Said::new(false, &problem.reason, message));
+    }
+
+    /// Says that the platform refuses what the Secret holds now, and that the old credentials stay.
+    pub(super) fn keeps_old_credentials(&mut self, error: &ProviderError) {
+        let problem = Problem::from(error);
+        let message = format!(
+            "spec.credentialSecretRef: {}; the old credentials stay in use: correct the Secret",
+            problem.message
+        );
+        self.credentials = Some(Said::new(false, &problem.reason, message));
     }
 }
 

@@ -103,8 +103,13 @@ fn next_status(
     new.observed_generation = generation;
     new.connected_vms = i32::try_from(context.users_of(&key).len()).ok();
     new.runtime = Some(runtime.status.clone());
-    if runtime.tls.is_none() {
-        new.conditions.retain(|condition| condition.type_ != condition_types::TLS_CONFIGURED);
+    for (type_, said) in [
+        (condition_types::TLS_CONFIGURED, &runtime.tls),
+        (condition_types::CREDENTIALS_VALID, &runtime.credentials),
+    ] {
+        if said.is_none() {
+            new.conditions.retain(|condition| condition.type_ != type_);
+        }
     }
     let unserved = unserved(provider, context.settings.health_interval);
     if unserved.is_none() {
@@ -120,6 +125,7 @@ fn next_status(
     let said = [
         (condition_types::PROVIDER_RUNTIME_READY, Some(&runtime.up)),
         (condition_types::TLS_CONFIGURED, runtime.tls.as_ref()),
+        (condition_types::CREDENTIALS_VALID, runtime.credentials.as_ref()),
     ];
     for (type_, said) in said {
         if let Some(said) = said {

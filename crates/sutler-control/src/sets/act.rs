@@ -11,7 +11,7 @@ use kube::{
 use serde_json::json;
 use sutler_api::{
     infra::{VMSet, VMSetTemplate, VirtualMachine},
-    names::{MANAGER, labels, reasons},
+    names::{MANAGER, finalizers, labels, reasons},
 };
 
 use super::{
@@ -151,6 +151,11 @@ fn record(
     if set.name_any().len() <= LABEL_LIMIT {
         marks.insert(labels::VM_SET.to_owned(), set.name_any());
     }
+    // From the start: a server that is asked to delete a record misses a finalizer that comes meanwhile.
+    let mut held = metadata.finalizers;
+    if held.iter().all(|name| name != finalizers::VIRTUAL_MACHINE) {
+        held.push(finalizers::VIRTUAL_MACHINE.to_owned());
+    }
     let mut vm =
         VirtualMachine::new(&members::name(&set.name_any(), number), template.spec.clone());
     vm.spec.disks.extend(volumes.iter().map(|volume| volume.disk(&set.name_any(), number)));
@@ -159,7 +164,7 @@ fn record(
         namespace: set.namespace(),
         labels: Some(marks),
         annotations: Some(metadata.annotations).filter(|notes| !notes.is_empty()),
-        finalizers: Some(metadata.finalizers).filter(|finalizers| !finalizers.is_empty()),
+        finalizers: Some(held),
         owner_references: Some(set.controller_owner_ref(&()).into_iter().collect()),
         ..ObjectMeta::default()
     };

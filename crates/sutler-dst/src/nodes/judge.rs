@@ -24,8 +24,8 @@ pub struct Nodes {
     pub members: bool,
     /// Which record has, or last had, a machine.
     claims: BTreeMap<MachineId, String>,
-    /// Machines that were ever made for a record, and those that each record ever had.
-    made: BTreeSet<MachineId>,
+    /// Machines that were ever made for a record, with the record, and those that each record ever had.
+    made: BTreeMap<MachineId, Option<String>>,
     had: BTreeMap<String, BTreeSet<MachineId>>,
     /// Somebody else's nodes and members.
     foreign: BTreeSet<String>,
@@ -69,15 +69,15 @@ impl Nodes {
     }
 
     /// A machine was made for a record.
-    pub fn made(&mut self, platform: &str, id: &MachineId) {
+    pub fn made(&mut self, platform: &str, id: &MachineId, uid: Option<&String>) {
         if platform == MAIN {
-            self.made.insert(id.clone());
+            self.made.insert(id.clone(), uid.cloned());
         }
     }
 
     /// Whether a machine was made for any of the records that may have it.
     pub fn was_made(&self, id: &str) -> bool {
-        self.members && self.made.contains(&MachineId(id.to_owned()))
+        self.members && self.made.contains_key(&MachineId(id.to_owned()))
     }
 
     /// A machine is about to be asked for whose record was ready: for a node that is done once.
@@ -174,9 +174,12 @@ impl Nodes {
         let Some(id) = self.joined.get(&name) else {
             return Err(format!("nodes: {name} was claimed for {record} and is no machine"));
         };
+        // A second effect of its request may have come up in the place of its own.
+        let maker = self.made.get(id).cloned().flatten();
         let has = |vm: &VirtualMachine| {
             let uid = vm.uid().unwrap_or_default();
-            vm.name_any() == *record && self.had.get(&uid).is_some_and(|had| had.contains(id))
+            let had = self.had.get(&uid).is_some_and(|had| had.contains(id));
+            vm.name_any() == *record && (had || !self.members && maker.as_ref() == Some(&uid))
         };
         // A machine's record may be off the books a moment before its node is.
         let known = machines.values().any(|vm| vm.name_any() == *record);
@@ -233,7 +236,7 @@ impl Nodes {
         for truth in sims[MAIN].machines() {
             let id = &truth.machine.id;
             let owner = self.claims.get(id).and_then(|uid| machines.get(uid));
-            if owner.is_none() && self.made.contains(id) {
+            if owner.is_none() && self.made.contains_key(id) {
                 let (token, power) = (&truth.machine.token, truth.machine.power);
                 return Err(format!("nodes: member {id} was left behind: {token:?} {power:?}"));
             }

@@ -175,13 +175,7 @@ async fn delete_machine(context: &Arc<Context>, known: &Known) -> Result<Done, E
     let Some(machine) = known.machine.ours() else { return Ok(Done::Again) };
     let api: Api<VirtualMachine> =
         Api::namespaced(context.client.clone(), &known.record.key.namespace);
-    // A cluster's API server removes at once what had no finalizer when it looked, even if one came in
-    // between, and with it an intent that was just written down: such a record goes as it was seen only.
-    let seen = known.vm.as_ref().filter(|vm| vm.finalizers().is_empty());
-    let exactly = Preconditions {
-        uid: Some(machine.uid.clone()),
-        resource_version: seen.and_then(|vm| vm.resource_version()),
-    };
+    let exactly = Preconditions { uid: Some(machine.uid.clone()), resource_version: None };
     let params = DeleteParams::background().preconditions(exactly);
     match api.delete(&known.record.key.name, &params).await {
         Ok(_) => Ok(Done::Nothing),

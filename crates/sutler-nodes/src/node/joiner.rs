@@ -40,10 +40,12 @@ pub fn node_of<'a>(
     let by_address = || machine.ips.iter().flat_map(|ip| index.at(ip)).find(free);
     let named =
         |name: &Option<String>| name.as_ref().and_then(|name| index.called(name).find(free));
-    // What has another machine's address is not ours, whatever it is called.
+    // What has another machine's address is not ours, whatever it is called: a dead one's object may be
+    // left. Only of a machine that is ready is it known that its platform tells no address.
     let fits = |seen: &&Seen| {
         let known = seen.internal.iter().chain(&seen.external).count() > 0;
-        !known || machine.ips.is_empty() || machine.ips.iter().any(|ip| seen.has(ip))
+        let untold = machine.ips.is_empty() && machine.ready;
+        !known || untold || machine.ips.iter().any(|ip| seen.has(ip))
     };
     by_address()
         .or_else(|| named(&record.wanted_node).filter(fits))

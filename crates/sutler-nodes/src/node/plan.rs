@@ -327,6 +327,15 @@ fn leave(inputs: &Inputs<'_>) -> Plan {
         let report = Report::new(Phase::Terminating, reasons::CLUSTER_UNREACHABLE, message);
         return rest(Report { error: true, ..report });
     }
+    // One that joined meanwhile goes as well: its object would be left, and nobody would know whose it was.
+    let late = node.filter(|node| {
+        let own = inputs.labelled || node.is_claimed_by(&record.key);
+        !own && record.claimed.as_ref() != Some(&node.name)
+    });
+    if let (MachineRecord::Ours(_), Some(node)) = (machine, late) {
+        let report = going(&format!("node {} has joined and goes with its machine", node.name));
+        return Plan { step: Step::Intend(node.name.clone()), report };
+    }
     match machine {
         MachineRecord::Ours(machine) if machine.deleting => {
             let message = format!("its machine is being removed: {}", machine.message);

@@ -8,7 +8,7 @@ use sutler_api::{
     infra::{
         GuestData, ManagedNode, Placement, PowerState, UserData, VirtualMachine, VirtualMachineSpec,
     },
-    names::{annotations, labels},
+    names::{annotations, finalizers, labels},
     refs::{LocalObjectRef, ObjectRef},
 };
 
@@ -49,6 +49,9 @@ pub fn machine_of(
             namespace: node.namespace(),
             labels: Some(own),
             annotations: Some(notes),
+            // A cluster's API server that is asked to delete what had no finalizer when it looked removes it
+            // at once, even if one came in between, and with it the intent that came in the same write.
+            finalizers: Some(vec![finalizers::VIRTUAL_MACHINE.to_owned()]),
             owner_references: node.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },

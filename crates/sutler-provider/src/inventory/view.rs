@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -39,7 +42,11 @@ pub struct View {
     complete: Option<Timestamp>,
     /// The first state that was known completely.
     complete_since: Option<Timestamp>,
+    version: u64,
 }
+
+/// The versions of all views, so that no two are alike.
+static VERSIONS: AtomicU64 = AtomicU64::new(1);
 
 impl View {
     /// A view of a platform whose lists are up to `lag` behind.
@@ -50,6 +57,11 @@ impl View {
     /// Changes how far lists may be behind, for lists to come.
     pub fn set_lag(&mut self, lag: Duration) {
         self.lag = lag;
+    }
+
+    /// A number that is another one after each observation, and that no other view has.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The state of the platform that is known completely is not older than this.
@@ -120,6 +132,7 @@ impl View {
 
     /// Takes a list that was begun at `begun` in, and tells which machines changed.
     pub fn take_list(&mut self, listing: Listing, begun: Timestamp) -> Vec<MachineId> {
+        self.turn_over();
         let as_of = begun.saturating_sub(self.lag).unwrap_or(begun);
         let mut changed = Vec::new();
         let listed: BTreeSet<MachineId> =
@@ -151,17 +164,23 @@ impl View {
 
     /// Takes in what a machine was like at `at` or later, and tells whether that is news.
     pub fn take_machine(&mut self, machine: Machine, at: Timestamp) -> bool {
+        self.turn_over();
         self.take(machine, at, at)
     }
 
     /// Takes in that a machine was not there at `at` or later, and tells whether that is news.
     pub fn take_absence(&mut self, id: &MachineId, at: Timestamp) -> bool {
+        self.turn_over();
         if self.machines.get(id).is_some_and(|seen| seen.as_of > at) {
             return false;
         }
         let known = self.gone.entry(id.clone()).or_insert(at);
         *known = (*known).max(at);
         self.remove(id)
+    }
+
+    fn turn_over(&mut self) {
+        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed);
     }
 
     fn take(&mut self, machine: Machine, as_of: Timestamp, seen_at: Timestamp) -> bool {

@@ -98,6 +98,11 @@ impl Connector for Platforms {
         }
     }
 
+    fn makes_another(&self, target: &Target) -> bool {
+        // Others are one program or one simulation, however often they are connected to.
+        target.dial.is_none() && target.type_ == "vpsie"
+    }
+
     fn release(&self, key: &Key) {
         self.remotes.release(key);
         self.children.release(key);

@@ -121,6 +121,11 @@ impl Lab {
         Self { client: Client::try_from(config).unwrap(), ..self.clone() }
     }
 
+    /// The same server in a namespace that is there.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..self.clone() }
+    }
+
     /// A second namespace that shares the platform.
     pub(crate) async fn neighbour(&self) -> Self {
         let namespace = format!("{}-too", self.namespace);

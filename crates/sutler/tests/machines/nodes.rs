@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::lab::{INFRA, Lab, is_ready, ready};
 
 /// The kinds of groups and nodes.
-const AUTOSCALER: &str = "autoscaler.vpsie.com/v1alpha1";
+pub(crate) const AUTOSCALER: &str = "autoscaler.vpsie.com/v1alpha1";
 
 both!(
     d1_d2_d3_m1_m3_l1_l2_l3_s1_s2_s3_a_group_becomes_nodes,
@@ -80,7 +80,7 @@ impl Lab {
     }
 
     /// Lets a node join, as its kubelet would.
-    async fn join(&self, name: &str, address: &str, more: Value) -> Node {
+    pub(crate) async fn join(&self, name: &str, address: &str, more: Value) -> Node {
         let name = self.node_name(name);
         let mut object = json!({"apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name}, "spec": {}});
@@ -105,16 +105,26 @@ impl Lab {
         self.nodes().patch_status(name, &params, &Patch::Merge(status)).await.unwrap()
     }
 
-    async fn node_record(&self, name: &str, what: &str, done: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn node_record(
+        &self,
+        name: &str,
+        what: &str,
+        done: impl Fn(&Value) -> bool,
+    ) -> Value {
         self.until_of(AUTOSCALER, "VPSieNode", name, what, done).await.unwrap_or_default()
     }
 
-    async fn group_is(&self, name: &str, what: &str, done: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn group_is(
+        &self,
+        name: &str,
+        what: &str,
+        done: impl Fn(&Value) -> bool,
+    ) -> Value {
         self.until_of(AUTOSCALER, "NodeGroup", name, what, done).await.unwrap_or_default()
     }
 
     /// A record whose machine runs, with its address.
-    async fn provisioned(&self, name: &str) -> (Value, String) {
+    pub(crate) async fn provisioned(&self, name: &str) -> (Value, String) {
         let record = self
             .node_record(name, "provisioned", |node| !node["status"]["provisionedAt"].is_null())
             .await;
@@ -138,7 +148,7 @@ impl Lab {
         all.items.iter().map(|node| serde_json::to_value(node).unwrap()).collect()
     }
 
-    async fn resize(&self, name: &str, nodes: u32) {
+    pub(crate) async fn resize(&self, name: &str, nodes: u32) {
         let patch = Patch::Merge(json!({"spec": {"desiredNodes": nodes}}));
         let api = self.api(AUTOSCALER, "NodeGroup");
         api.patch(name, &PatchParams::default(), &patch).await.unwrap();
@@ -152,7 +162,7 @@ impl Lab {
         self.nodes().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    async fn drop_group(&self, name: &str) {
+    pub(crate) async fn drop_group(&self, name: &str) {
         let api = self.api(AUTOSCALER, "NodeGroup");
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }

@@ -172,6 +172,12 @@ impl Work<'_> {
             forget_machine(&mut new);
         }
         new.id = Some(id.0.clone());
+        // By its address its node is known, even if it is removed the next moment.
+        if let Some(seen) = &seen
+            && !seen.machine.ips.is_empty()
+        {
+            new.ips.clone_from(&seen.machine.ips);
+        }
         new.platform_name = seen.map(|seen| seen.machine.name.clone()).or(new.platform_name);
         new.incarnation = incarnation;
         new.created_at = created_at.map(Time);

@@ -130,6 +130,28 @@ fn a_machine_that_is_gone_is_made_again_once_that_is_proven() {
 }
 
 #[test]
+fn a_list_from_before_a_task_ended_does_not_prove_its_machine_gone() {
+    // Its ID was told at once, and its task ended at second 60: a platform may list it only from then on.
+    let made = || {
+        let accepted = Outcome::Accepted { id: Some("1".into()), task: None, at: at(60) };
+        let case = Case::new().asked().outcome(accepted).record(|record| {
+            (record.id, record.provisioned) = (Some("1".into()), true);
+        });
+        case.memory(|memory| memory.id_since = Some(at(1)))
+    };
+    let early = || made().sees(Sight::Whole(vec![], 50));
+    for case in [early(), early().record(|record| record.once = true)] {
+        let step = case.plan().step;
+        assert!(matches!(step, Step::Describe(_) | Step::Look(_)), "{step:?}");
+    }
+    let step = early().deleting().plan().step;
+    assert!(!matches!(step, Step::Forget(_)), "{step:?}");
+    let later = made().sees(Sight::Whole(vec![], 61));
+    assert!(matches!(later.plan().step, Step::Create { incarnation: 2 }));
+    assert_eq!(later.deleting().plan().step, Step::Forget(ForgetWhy::Gone));
+}
+
+#[test]
 fn extras_go_and_the_record_catches_up() {
     let extra = Machine { id: "7".into(), ..ours(1) };
     let case = Case::new().asked_as(2).sees(Sight::Whole(vec![extra, ours(2)], 99));

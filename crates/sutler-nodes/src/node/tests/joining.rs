@@ -34,6 +34,15 @@ fn joiner_ip_first_matching_beats_a_wrong_name() {
 }
 
 #[test]
+fn the_object_that_a_dead_machine_left_is_not_taken_by_its_name() {
+    let left = [node("web-0001", "10.0.0.9", json!({}))];
+    let untold = |ready| Machine { ready, ips: Vec::new(), ..machine() };
+    assert_eq!(found(Some(&untold(false)), &left), None, "its address is not known yet");
+    // A platform that tells no addresses leaves nothing else to go by.
+    assert_eq!(found(Some(&untold(true)), &left).as_deref(), Some("web-0001"));
+}
+
+#[test]
 fn m2_a_node_is_known_by_name_and_then_by_hostname() {
     let bare = |name: &str, hostname: &str| {
         let addresses = json!([{ "type": "Hostname", "address": hostname }]);

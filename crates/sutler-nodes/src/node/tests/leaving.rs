@@ -34,6 +34,22 @@ fn pods_leave_before_the_machine_and_the_machine_before_the_node() {
 }
 
 #[test]
+fn a_node_that_joined_while_its_record_goes_is_written_down_and_goes_as_well() {
+    let late = Case::ready().change(|case| {
+        (case.record.deleting, case.record.claimed, case.record.node) = (true, None, None);
+        let seen = case.node.as_mut().unwrap();
+        (case.labelled, seen.claim) = (false, None);
+    });
+    assert_eq!(late.plan().step, Step::Intend("k-1".to_owned()));
+    let late = late.machine(|machine| machine.deleting = true);
+    assert_eq!(late.plan().step, Step::Intend("k-1".to_owned()));
+    let known = late.change(|case| case.record.claimed = Some("k-1".to_owned()));
+    assert_eq!(known.plan().step, Step::Rest);
+    let gone = known.change(|case| case.machine = MachineRecord::Absent);
+    assert_eq!(gone.plan().step, Step::DeleteNode("k-1".to_owned()));
+}
+
+#[test]
 fn a_node_that_cannot_be_looked_at_may_have_pods_and_is_not_taken_for_absent() {
     let unseen = |case: &mut Case| {
         case.record.deleting = true;
