@@ -7,6 +7,8 @@ SHELL := /bin/bash
 export SUTLER_CACHE ?= $(HOME)/.cache/sutler
 ifeq ($(CI),true)
 export CARGO_TARGET_DIR ?= $(SUTLER_CACHE)/target
+# A clone is built once: what would make a second build quicker only makes the first one slower.
+export CARGO_INCREMENTAL ?= 0
 endif
 export CARGO_TERM_COLOR ?= auto
 # Under this name the parts of one run write down what they took.

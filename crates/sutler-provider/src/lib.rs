@@ -22,6 +22,7 @@ pub mod guard;
 pub mod identity;
 pub mod inventory;
 pub mod machine;
+pub mod raw;
 pub mod request;
 
 pub use capabilities::{Capabilities, Deadlines, UniqueBy};

@@ -174,7 +174,7 @@ fn draft(txn: &mut Txn<'_>, request: &CreateRequest, cpu: u32, memory_mib: u64) 
     machine.created_at = Some(txn.now);
     if request.managed_node.is_some() {
         // Such platforms know a node by a number as well.
-        machine.raw.insert("id".to_owned(), (number + 1).to_string());
+        machine.raw.insert(sutler_provider::raw::ID.to_owned(), (number + 1).to_string());
         if txn.settings.own_names {
             machine.name = format!("worker-{}", number + 1);
         }

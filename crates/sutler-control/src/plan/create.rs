@@ -197,7 +197,7 @@ fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Pl
             intent.first_requested_at,
         );
         let report = Report::stalled(reasons::DISCOVERY_TIMEOUT, message);
-        return look(inputs.now, report);
+        return search(inputs, platform, report);
     }
     if !platform.capabilities.list {
         let message = "the machine's ID was not told and this provider cannot list its machines";
@@ -205,7 +205,14 @@ fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Pl
         return Plan { step: Step::Wait(end), report };
     }
     let message = format!("a machine called {name} is being looked for");
-    look(inputs.now, provisioning(reasons::DISCOVERING, message).until(end))
+    search(inputs, platform, provisioning(reasons::DISCOVERING, message).until(end))
+}
+
+/// Asks for the next list. What is in it is there, however far it may be behind: only for a proof of
+/// absence would that have to pass.
+fn search(inputs: &Inputs<'_>, platform: &Platform<'_>, report: Report) -> Plan {
+    let lag = platform.capabilities.list_lag;
+    look(inputs.now.saturating_sub(lag).unwrap_or(inputs.now), report)
 }
 
 /// A look that must not be older than this instant: the smallest step ahead.

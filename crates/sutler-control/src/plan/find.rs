@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sutler_provider::{Machine, Power, Seen, View};
+use sutler_provider::{Machine, Power, Seen, View, raw};
 
 use super::{
     Platform, Record,
@@ -259,7 +259,7 @@ fn by_node(
     let intent = record.intent.as_ref()?;
     if let Some(said) = &record.said_id {
         let is_it = |seen: &&Seen| {
-            seen.machine.id.0 == *said || seen.machine.raw.get(RAW_ID).is_some_and(|id| id == said)
+            seen.machine.id.0 == *said || seen.machine.raw.get(raw::ID).is_some_and(|id| id == said)
         };
         // Somebody wrote down that this is the record's: how it is called is of no matter.
         return platform
@@ -336,9 +336,6 @@ pub(crate) fn is_free(claims: &(impl Claims + ?Sized), seen: &Seen, uid: &str) -
         || !claims.claimed(&seen.machine, uid)
             && !names.into_iter().flatten().any(|name| claims.better(name, "", uid))
 }
-
-/// The number that a platform knows a machine by beside its ID.
-pub(crate) const RAW_ID: &str = "id";
 
 /// Whose the machine is that has a record's ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

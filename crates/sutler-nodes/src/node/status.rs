@@ -10,6 +10,7 @@ use sutler_api::{
     names::condition_types,
     refs::LocalObjectRef,
 };
+use sutler_provider::raw;
 
 use super::plan::{Inputs, Report};
 use crate::conditions;
@@ -115,15 +116,15 @@ fn mirror(status: &mut VPSieNodeStatus, vm: &VirtualMachine) {
         Some(PowerState::Off | PowerState::OffGraceful) => Some("stopped".to_owned()),
         None => None,
     };
-    keep(&mut status.vpsie_status, &known.provider.get("status").cloned().or(power));
+    keep(&mut status.vpsie_status, &known.provider.get(raw::STATUS).cloned().or(power));
     if let Some(resources) = &known.current_resources {
         let disk: i64 = known.disks.iter().filter_map(|disk| disk.size_gib).map(i64::from).sum();
         let told = |name: &str| known.provider.get(name).and_then(|text| text.parse().ok());
         status.resources = Some(NodeResources {
             cpu: resources.cpu.map(i64::from).unwrap_or_default(),
             memory_mb: resources.memory_mib.unwrap_or_default(),
-            disk_gb: told("disk_gb").unwrap_or(disk),
-            bandwidth_gb: told("bandwidth_gb"),
+            disk_gb: told(raw::DISK_GIB).unwrap_or(disk),
+            bandwidth_gb: told(raw::TRAFFIC_GB),
         });
     }
 }
@@ -133,7 +134,7 @@ fn mirror(status: &mut VPSieNodeStatus, vm: &VirtualMachine) {
 pub(super) fn spec(node: &VPSieNode, vm: &VirtualMachine) -> Option<Value> {
     let known = vm.status.as_ref()?;
     let mut patch = Map::new();
-    let number = known.provider.get("id").or(known.id.as_ref());
+    let number = known.provider.get(raw::ID).or(known.id.as_ref());
     let number: Option<i64> = number.and_then(|id| id.parse().ok());
     if let Some(id) = number.filter(|id| node.spec.vpsie_instance_id != Some(*id)) {
         patch.insert("vpsieInstanceID".to_owned(), json!(id));
@@ -145,7 +146,7 @@ pub(super) fn spec(node: &VPSieNode, vm: &VirtualMachine) -> Option<Value> {
     if let Some(ip) = first(true).filter(|ip| node.spec.ipv6_address.as_ref() != Some(ip)) {
         patch.insert("ipv6Address".to_owned(), json!(ip));
     }
-    let identifier = known.provider.get("identifier");
+    let identifier = known.provider.get(raw::IDENTIFIER);
     let identifier = identifier.filter(|id| node.spec.vpsie_node_identifier.as_ref() != Some(id));
     if let Some(identifier) = identifier {
         patch.insert("vpsieNodeIdentifier".to_owned(), json!(identifier));

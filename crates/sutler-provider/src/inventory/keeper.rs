@@ -117,8 +117,9 @@ impl Inventory {
         if self.read(View::complete_as_of).is_some_and(|known| known >= as_of) {
             return;
         }
-        // A look at a time that has passed is a look now: those who wait share it.
-        let as_of = as_of.max(self.clock.now());
+        // A look at a time that the next list shows anyway is a look now: those who wait share it.
+        let (now, lag) = (self.clock.now(), lock(&self.settings).lag);
+        let as_of = as_of.max(now.saturating_sub(lag).unwrap_or(now));
         if lock(&self.wanted).insert(as_of) {
             self.wake.notify_one();
         }
