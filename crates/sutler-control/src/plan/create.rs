@@ -189,10 +189,15 @@ fn unresolved(
 fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Plan {
     let end = later(intent.first_requested_at, platform.discovery_timeout);
     let name = inputs.record.platform_name.as_deref().unwrap_or(&inputs.record.name);
+    // What does not show up may only not have been seen.
+    let unseen = match platform.list_error {
+        Some(error) => format!("; the last look at the platform failed: {}", error.message()),
+        None => String::new(),
+    };
     if inputs.now >= end {
         let message = format!(
             "no machine called {name} showed up within {} seconds of {}; it is taken if it still \
-             comes, or delete the record",
+             comes, or delete the record{unseen}",
             platform.discovery_timeout.as_secs(),
             intent.first_requested_at,
         );
@@ -204,8 +209,10 @@ fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Pl
         let report = provisioning(reasons::DISCOVERING, message).until(end);
         return Plan { step: Step::Wait(end), report };
     }
-    let message = format!("a machine called {name} is being looked for");
-    look(inputs.now, provisioning(reasons::DISCOVERING, message).until(end))
+    let message = format!("a machine called {name} is being looked for{unseen}");
+    // Its time ends whether or not a list ever comes.
+    let step = Step::LookUntil(later(inputs.now, LOOK_AGAIN), end);
+    Plan { step, report: provisioning(reasons::DISCOVERING, message).until(end) }
 }
 
 /// A look that must not be older than this instant: the smallest step ahead.
