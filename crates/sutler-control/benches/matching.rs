@@ -72,6 +72,7 @@ fn matching(members: usize, share: bool) -> Duration {
             discovery_timeout: Duration::from_secs(900),
             hashed: false,
             installation: "here",
+            list_error: None,
         };
         let next = plan(&Inputs {
             record,

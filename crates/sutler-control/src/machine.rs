@@ -42,10 +42,16 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 const REFUSED: Duration = Duration::from_secs(10);
 
 /// The next try after an error of the API.
-pub(crate) fn error_policy(_: Arc<VirtualMachine>, error: &Error, context: Arc<Context>) -> Action {
+pub(crate) fn error_policy(
+    vm: Arc<VirtualMachine>,
+    error: &Error,
+    context: Arc<Context>,
+) -> Action {
     let Error::Api(source) = error;
     context.counters.count_api_error();
-    tracing::debug!(error = source as &dyn std::error::Error, "a machine's record is tried again");
+    let record = Key::new(vm.namespace().unwrap_or_default(), vm.name_any());
+    let error = source as &dyn std::error::Error;
+    tracing::debug!(%record, error, "a machine's record is tried again");
     Action::requeue(Duration::from_secs(1))
 }
 
@@ -100,6 +106,7 @@ pub(crate) async fn reconcile(
             decide(Ok(Platform {
                 capabilities,
                 view,
+                list_error: state.list_error.as_ref(),
                 discovery_timeout: state.discovery_timeout,
                 hashed: state.hashed && record.group.is_none(),
                 installation: &context.installation,

@@ -21,7 +21,7 @@ mod tests;
 
 use jiff::Timestamp;
 use std::time::Duration;
-use sutler_provider::{Capabilities, CreateRequest, MachineId, SnapshotId, TaskId, View};
+use sutler_provider::{Capabilities, CreateRequest, Error, MachineId, SnapshotId, TaskId, View};
 
 pub use blocker::Blocker;
 pub use change::Difference;
@@ -100,6 +100,8 @@ pub struct Platform<'a> {
     pub capabilities: &'a Capabilities,
     /// What is on it.
     pub view: &'a View,
+    /// Why the last look at all of it failed, where it did.
+    pub list_error: Option<&'a Error>,
     /// How long a machine may take to show up whose ID was not told.
     pub discovery_timeout: Duration,
     /// Whether the machine's name on the platform proves whose it is.

@@ -365,6 +365,7 @@ async fn check(
                 new.then_some(first)
             }
             Err(error) => {
+                tracing::warn!(provider = %connection.key, call = "validate", %error, "a check failed");
                 state.error = Some(error);
                 None
             }
@@ -430,10 +431,13 @@ fn take_news(context: &Arc<Context>, connection: &Arc<Connection>, news: News) {
                 unmanaged::sweep(context, connection);
             }
         }
-        News::Failed(error) => {
-            if error.kind() != ErrorKind::Unsupported {
-                connection.update(|state| state.list_error = Some(error));
-            }
+        News::Failed { error, .. } if error.kind() == ErrorKind::Unsupported => {}
+        News::Failed { call, error } => {
+            tracing::warn!(provider = %connection.key, call, %error, "a look at a platform failed");
+            connection.update(|state| state.list_error = Some(error));
+            // Whoever waits for what it would have shown can say so.
+            let waiting = lock(&context.lookers).remove(&connection.key).unwrap_or_default();
+            context.wake_all(&waiting);
         }
     }
 }

@@ -60,9 +60,10 @@ pub(crate) struct Trouble {
 }
 
 /// The next try after an error of the API.
-pub(crate) fn error_policy(_: Arc<NodeGroup>, error: &Error, _: Arc<Context>) -> Action {
+pub(crate) fn error_policy(group: Arc<NodeGroup>, error: &Error, _: Arc<Context>) -> Action {
     let Error::Api(source) = error;
-    tracing::debug!(error = source as &dyn std::error::Error, "a group is tried again");
+    let (group, error) = (key_of(group.as_ref()), source as &dyn std::error::Error);
+    tracing::debug!(%group, error, "a group is tried again");
     Action::requeue(Duration::from_secs(2))
 }
 

@@ -82,9 +82,10 @@ pub(crate) struct Memory {
 }
 
 /// The next try after an error of the API.
-pub(crate) fn error_policy(_: Arc<VPSieNode>, error: &Error, _: Arc<Context>) -> Action {
+pub(crate) fn error_policy(node: Arc<VPSieNode>, error: &Error, _: Arc<Context>) -> Action {
     let Error::Api(source) = error;
-    tracing::debug!(error = source as &dyn std::error::Error, "a node's record is tried again");
+    let (record, error) = (key_of(node.as_ref()), source as &dyn std::error::Error);
+    tracing::debug!(%record, error, "a node's record is tried again");
     Action::requeue(Duration::from_secs(2))
 }
 

@@ -195,14 +195,9 @@ fn record_events(
                     lock(&context_.members).put(record).into_iter().collect()
                 }
                 Ok(Event::Delete(record)) => {
-                    lock(&context_.members).remove(&key_of(record)).into_iter().collect()
+                    lock(&context_.members).delete(record).into_iter().collect()
                 }
-                Ok(Event::InitDone) => {
-                    let mut members = lock(&context_.members);
-                    let gone: Vec<Key> =
-                        members.keys().filter(|key| !listed.contains(*key)).cloned().collect();
-                    gone.iter().filter_map(|key| members.remove(key)).collect()
-                }
+                Ok(Event::InitDone) => lock(&context_.members).keep(&listed),
                 Err(error) => {
                     tracing::debug!(%error, "the watch of nodes' records begins anew");
                     Vec::new()

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use sutler_api::autoscaler::NodeGroup;
 use sutler_control::kit::{Key, lock};
 use sutler_scale::{Decision, decide};
 use tokio::sync::Notify;
@@ -45,9 +46,11 @@ pub(crate) struct Said {
     pub(crate) partly: Option<String>,
 }
 
-/// What groups have to say beside a decision.
+/// What a decision was made on, and what groups have to say beside it.
 #[derive(Debug, Default)]
 struct Notes {
+    /// The groups as they were looked at: what was decided is written over these versions.
+    groups: BTreeMap<Key, Arc<NodeGroup>>,
     /// Why they do not take part.
     unfit: BTreeMap<Key, String>,
     /// What of their settings is not carried out.
@@ -85,10 +88,11 @@ async fn deciding(context: &Arc<Context>, id: &Id, cluster: &Arc<Cluster>, scale
             return;
         }
         let (decision, notes) = look(context, id, scaler);
-        act::tell(context, id, &decision, &notes);
-        if let Err(error) = act::carry_out(context, &decision).await {
+        // What groups say is written into the same objects, and would make the sizes come too late.
+        if let Err(error) = act::carry_out(context, &decision, &notes.groups).await {
             tracing::debug!(%error, "a decision on sizes is carried out later");
         }
+        act::tell(context, id, &decision, &notes);
         let now = context.clock.now();
         let retry = decision.retry_at();
         let retry = retry.and_then(|at| Duration::try_from(at.duration_since(now)).ok());

@@ -20,6 +20,18 @@ macro_rules! both {
     };
 }
 
+/// Runs cases on a played cluster, each on a server of its own.
+macro_rules! played {
+    ($($case:ident),* $(,)?) => {
+        $(mod $case {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+            async fn embedded() {
+                crate::lab::run_playground(super::$case).await;
+            }
+        })*
+    };
+}
+
 #[path = "machines/admission.rs"]
 mod admission;
 #[path = "machines/autoscaler.rs"]
@@ -32,6 +44,8 @@ mod children;
 mod clones;
 #[path = "machines/cut.rs"]
 mod cut;
+#[path = "machines/defects.rs"]
+mod defects;
 #[path = "machines/deployed.rs"]
 mod deployed;
 #[path = "machines/disks.rs"]

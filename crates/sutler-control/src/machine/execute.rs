@@ -142,11 +142,19 @@ impl Work<'_> {
         N: FnOnce(&mut Slot) + Send + 'static,
     {
         let (context, key, uid) = (self.context.clone(), self.key(), self.record.uid.clone());
+        let provider = self.connection.key.clone();
         context.slot(&uid, |slot| slot.memory.in_flight = Some(what));
         let guard = InFlight { context: context.clone(), key, uid: uid.clone() };
         let work = async move {
             let note = call.await;
-            context.slot(&uid, note);
+            let failed = context.slot(&uid, |slot| {
+                let before = slot.memory.failures.clone();
+                note(slot);
+                slot.memory.failures_since(&before)
+            });
+            for (call, error) in failed {
+                tracing::warn!(record = %guard.key, %provider, call, %error, "a call failed");
+            }
             drop(guard);
         };
         match broken(Rule::NobodyBlocksTheNeighbour) {

@@ -189,30 +189,37 @@ fn unresolved(
 fn discover(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) -> Plan {
     let end = later(intent.first_requested_at, platform.discovery_timeout);
     let name = inputs.record.platform_name.as_deref().unwrap_or(&inputs.record.name);
+    // What does not show up may only not have been seen.
+    let unseen = match platform.list_error {
+        Some(error) => format!("; the last look at the platform failed: {}", error.message()),
+        None => String::new(),
+    };
     if inputs.now >= end {
         let message = format!(
             "no machine called {name} showed up within {} seconds of {}; it is taken if it still \
-             comes, or delete the record",
+             comes, or delete the record{unseen}",
             platform.discovery_timeout.as_secs(),
             intent.first_requested_at,
         );
         let report = Report::stalled(reasons::DISCOVERY_TIMEOUT, message);
-        return search(inputs, platform, report);
+        return Plan { step: Step::Look(next_list(inputs, platform)), report };
     }
     if !platform.capabilities.list {
         let message = "the machine's ID was not told and this provider cannot list its machines";
         let report = provisioning(reasons::DISCOVERING, message).until(end);
         return Plan { step: Step::Wait(end), report };
     }
-    let message = format!("a machine called {name} is being looked for");
-    search(inputs, platform, provisioning(reasons::DISCOVERING, message).until(end))
+    let message = format!("a machine called {name} is being looked for{unseen}");
+    // Its time ends whether or not a list ever comes.
+    let step = Step::LookUntil(next_list(inputs, platform), end);
+    Plan { step, report: provisioning(reasons::DISCOVERING, message).until(end) }
 }
 
-/// Asks for the next list. What is in it is there, however far it may be behind: only for a proof of
-/// absence would that have to pass.
-fn search(inputs: &Inputs<'_>, platform: &Platform<'_>, report: Report) -> Plan {
+/// The state that the next list shows at least. What is in it is there, however far it may be behind: only
+/// for a proof of absence would that have to pass.
+fn next_list(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Timestamp {
     let lag = platform.capabilities.list_lag;
-    look(inputs.now.saturating_sub(lag).unwrap_or(inputs.now), report)
+    later(inputs.now.saturating_sub(lag).unwrap_or(inputs.now), LOOK_AGAIN)
 }
 
 /// A look that must not be older than this instant: the smallest step ahead.

@@ -123,6 +123,16 @@ impl Memory {
         self.fail(what, error, digest, at);
     }
 
+    /// What has failed since these were all.
+    pub fn failures_since(
+        &self,
+        before: &BTreeMap<&'static str, Failure>,
+    ) -> Vec<(&'static str, Error)> {
+        let new =
+            self.failures.iter().filter(|(what, failure)| before.get(*what) != Some(*failure));
+        new.map(|(what, failure)| (*what, failure.error.clone())).collect()
+    }
+
     /// Notes that `what` succeeded, or is no longer wanted.
     pub fn succeed(&mut self, what: &'static str) {
         self.failures.remove(what);

@@ -57,6 +57,8 @@ struct Case {
     sights: Vec<Sight>,
     memory: Memory,
     hashed: bool,
+    /// Why the last list failed.
+    list_error: Option<Error>,
     /// Another record that has every machine.
     rival: bool,
     /// How many records of its group come before it.
@@ -121,6 +123,7 @@ impl Case {
             sights: Vec::new(),
             memory: Memory::default(),
             hashed: true,
+            list_error: None,
             rival: false,
             ahead: Vec::new(),
             now: 100,
@@ -229,6 +232,7 @@ impl Case {
         let platform = Platform {
             capabilities: &self.capabilities,
             view: &view,
+            list_error: self.list_error.as_ref(),
             discovery_timeout: Duration::from_secs(300),
             hashed: self.hashed,
             installation: "here",

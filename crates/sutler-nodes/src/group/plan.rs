@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_free_names_are_made_so_that_a_stale_view_makes_none_twice() {
+    fn defect_06_the_lowest_free_names_are_made_so_that_a_stale_view_makes_none_twice() {
         let all = members(&[(1, member()), (3, member())]);
         assert_eq!(plan(&wanted(4), &all).make, names(&[2, 4]));
         // A name that is on its way out is not free.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_records_are_replaced_three_times_and_then_no_more() {
+    fn defect_10_failed_records_are_replaced_three_times_and_then_no_more() {
         let bad = || Member { failed: true, ready: false, ..member() };
         let all = members(&[(1, bad())]);
         assert_eq!(plan(&wanted(1), &all).make, names(&[2]));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_deleted_when_it_is_drained_and_kept_when_that_is_given_up() {
+    fn defect_23_a_record_is_deleted_when_it_is_drained_and_counts_again_when_that_is_given_up() {
         let mut wish = wanted(1);
         wish.removing = names(&[2]).into_iter().collect();
         let drained = Member { leave: Leave::Drained, ..member() };

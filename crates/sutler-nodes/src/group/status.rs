@@ -66,7 +66,14 @@ pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
         conditions::set(list, type_, Some(value), reason, message, generation, *now);
     };
     let leaving = removal::removing(group).map(|names| names.len()).unwrap_or_default();
-    let moving = ready != wanted || leaving > 0 || count(&|member| member.deleting) > 0;
+    let stalled = said.plan.too_many_failures
+        || said.trouble.is_some_and(|trouble| trouble.reason == reasons::INVALID);
+    // Where nothing more is done until a person acts, only what is under way moves.
+    let coming = count(&|member| !member.deleting && !member.failed && !member.ready) > 0;
+    let moving = coming
+        || leaving > 0
+        || count(&|member| member.deleting) > 0
+        || (ready != wanted && !stalled);
     let counts = format!("{ready} of {wanted} nodes are ready");
     let (well, reason, message) = match said.trouble {
         Some(trouble) => (false, trouble.reason, trouble.message.clone()),
@@ -102,8 +109,6 @@ pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
             None => conditions::clear(list, type_),
         }
     }
-    let stalled = said.plan.too_many_failures
-        || said.trouble.is_some_and(|trouble| trouble.reason == reasons::INVALID);
     match (stalled, said.trouble, said.warning) {
         (true, _, _) => set(list, condition_types::ERROR, true, reason, &message),
         (false, Some(trouble), _) if trouble.reason != reasons::DELETING => {
@@ -156,5 +161,56 @@ pub(super) async fn tell(
     match conditions::find(&new.conditions, condition_types::ERROR).is_some() {
         true => context.recorder.warn(group, &reason, &message).await,
         false => context.recorder.note(group, &reason, &message).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::Leave, *};
+
+    fn member(failed: bool) -> Member {
+        Member {
+            deleting: false,
+            failed,
+            ready: !failed,
+            joined: true,
+            leave: Leave::Open,
+            made: 0,
+        }
+    }
+
+    /// Whether a group says that it scales, which is to have so many nodes and has these.
+    fn scales(wanted: i32, members: &[Member], too_many_failures: bool) -> bool {
+        let spec = json!({ "minNodes": 0, "maxNodes": 9, "desiredNodes": wanted });
+        let group = NodeGroup::new("g", serde_json::from_value(spec).unwrap());
+        let members: BTreeMap<String, Member> =
+            (1..).map(|number| format!("g-{number}")).zip(members.iter().cloned()).collect();
+        let status = next(&Said {
+            group: &group,
+            members: &members,
+            records: &[],
+            plan: &Plan { too_many_failures, ..Plan::default() },
+            trouble: None,
+            warning: None,
+            scaling: crate::scale::Said::default(),
+            now: Timestamp::UNIX_EPOCH,
+        });
+        let found = conditions::find(&status.conditions, condition_types::SCALING);
+        found.is_some_and(|scaling| scaling.status == "True")
+    }
+
+    #[test]
+    fn defect_23_a_group_scales_only_while_something_is_done() {
+        let well = || member(false);
+        assert!(!scales(2, &[well(), well()], false), "no node of it may go, and none is to come");
+        assert!(scales(3, &[well(), well()], false), "one is to come");
+        assert!(scales(1, &[well(), well()], false), "one is to go");
+        // It has stopped: only a person can do something.
+        let failed = [member(true), member(true), member(true), member(true)];
+        assert!(!scales(1, &failed, true));
+        let coming = Member { ready: false, ..well() };
+        assert!(scales(2, &[failed.as_slice(), &[coming]].concat(), true));
     }
 }

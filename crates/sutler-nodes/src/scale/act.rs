@@ -1,6 +1,9 @@
 //! Carries out what was decided, and says what was not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kube::{
     Api, ResourceExt as _,
@@ -9,11 +12,11 @@ use kube::{
 use serde_json::json;
 use sutler_api::{
     autoscaler::{
-        NodeGroup,
+        NodeGroup, VPSieNode,
         next_nodes::{self, NextNode},
         removal::{self, REMOVING},
     },
-    names::{MANAGER, annotations, labels},
+    names::{MANAGER, annotations},
 };
 use sutler_control::kit::{Key, lock};
 use sutler_scale::{Decision, cost::Standing, grow::Growth, shrink::Verdict};
@@ -29,49 +32,47 @@ use crate::{
 const TOLD: usize = 3;
 
 /// Writes the sizes that were decided on, each over exactly the version that it was decided on.
-pub(super) async fn carry_out(context: &Context, decision: &Decision) -> Result<(), kube::Error> {
+pub(super) async fn carry_out(
+    context: &Context,
+    decision: &Decision,
+    groups: &BTreeMap<Key, Arc<NodeGroup>>,
+) -> Result<(), kube::Error> {
     for growth in &decision.grow.growths {
         let key = Key::new(&growth.group.namespace, &growth.group.name);
-        let Some(group) = Context::cached(&context.groups, &key) else { continue };
+        let Some(group) = groups.get(&key) else { continue };
         let wanted = i32::try_from(growth.desired).unwrap_or(i32::MAX);
-        if wanted <= removal::target_size(&group) {
+        if wanted <= removal::target_size(group) {
             continue;
         }
         let pods: usize = growth.nodes.iter().map(|node| node.node.pods.len()).sum();
         let more = growth.nodes.len();
         let mut body = json!({ "spec": { "desiredNodes": wanted } });
-        if let Some(wishes) = wishes(context, &group, &key, growth) {
+        if let Some(wishes) = wishes(context, group, &key, growth) {
             body["metadata"]["annotations"] = json!({ annotations::NEXT_NODES: wishes });
         }
-        if write(context, &group, body).await? {
+        if write(context, group, body).await? {
             let message = format!("{more} more nodes, {wanted} in all, for {pods} pods");
             context.recorder.note(group.as_ref(), "ScaledUp", &message).await;
         }
     }
-    let mut leaving: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
-    for removal in &decision.shrink.removals {
-        let key = Key::new(&removal.group.namespace, &removal.group.name);
-        let Some(record) = record_of(context, &removal.node) else { continue };
-        leaving.entry(key).or_default().insert(record);
-    }
-    for (key, names) in leaving {
-        let Some(group) = Context::cached(&context.groups, &key) else { continue };
+    for (key, names) in leaving(decision, &context.records.state()) {
+        let Some(group) = groups.get(&key) else { continue };
         let wanted = decision
             .shrink
             .desired
             .get(&sutler_scale::world::Key::new(&key.namespace, &key.name))
             .and_then(|wanted| i32::try_from(*wanted).ok());
-        let Some(wanted) = wanted.filter(|wanted| *wanted < removal::target_size(&group)) else {
+        let Some(wanted) = wanted.filter(|wanted| *wanted < removal::target_size(group)) else {
             continue;
         };
-        let Ok(mut listed) = removal::removing(&group) else { continue };
+        let Ok(mut listed) = removal::removing(group) else { continue };
         listed.extend(names.iter().cloned());
         let list = json!(listed).to_string();
         let body = json!({
             "metadata": { "annotations": { REMOVING: list } },
             "spec": { "desiredNodes": wanted },
         });
-        if write(context, &group, body).await? {
+        if write(context, group, body).await? {
             let names: Vec<String> = names.into_iter().collect();
             let message = format!("{} are idle and leave; {wanted} stay", names.join(", "));
             context.recorder.note(group.as_ref(), "ScaledDown", &message).await;
@@ -111,14 +112,32 @@ fn wishes(
     (wishes.len() > known).then(|| next_nodes::annotation(&wishes))
 }
 
-/// The record that has a node.
-fn record_of(context: &Context, node: &str) -> Option<String> {
-    context.records.state().iter().find_map(|record| {
-        let status = record.status.as_ref()?;
-        (status.node_name.as_deref() == Some(node)
-            && record.labels().contains_key(labels::NODE_GROUP))
-        .then(|| record.name_any())
-    })
+/// The records of the nodes that go, by group. A group is left out where one of them is not known: it
+/// would be made smaller without naming it, and choose another for itself.
+fn leaving(decision: &Decision, records: &[Arc<VPSieNode>]) -> BTreeMap<Key, BTreeSet<String>> {
+    let mut leaving: BTreeMap<Key, Option<BTreeSet<String>>> = BTreeMap::new();
+    for removal in &decision.shrink.removals {
+        let key = Key::new(&removal.group.namespace, &removal.group.name);
+        let record = record_of(records, &key, &removal.node);
+        let names = leaving.entry(key).or_insert_with(|| Some(BTreeSet::new()));
+        *names = names.take().zip(record).map(|(mut names, record)| {
+            names.insert(record);
+            names
+        });
+    }
+    leaving.into_iter().filter_map(|(key, names)| Some((key, names?))).collect()
+}
+
+/// The record of a group that has a node. Other clusters may have nodes of the same name.
+fn record_of(records: &[Arc<VPSieNode>], group: &Key, node: &str) -> Option<String> {
+    let has = |record: &VPSieNode| {
+        let status = record.status.as_ref();
+        status.and_then(|status| status.node_name.as_deref()) == Some(node)
+    };
+    let mut records = records.iter();
+    records
+        .find(|record| has(record) && crate::node::owner_of(record) == *group)
+        .map(|record| record.name_any())
 }
 
 async fn write(
@@ -215,5 +234,56 @@ pub(super) fn tell(context: &Context, id: &Id, decision: &Decision, notes: &Note
     drop(known);
     for key in changed {
         context.wake_group(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sutler_scale::{
+        decide,
+        shrink::{Removal, ShrinkPlan},
+        world::World,
+    };
+
+    use super::*;
+
+    fn record(group: &str, name: &str, node: Option<&str>) -> Arc<VPSieNode> {
+        let record = json!({
+            "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode",
+            "metadata": { "name": name, "namespace": "ns" },
+            "spec": { "nodeGroupName": group }, "status": { "nodeName": node },
+        });
+        Arc::new(serde_json::from_value(record).unwrap())
+    }
+
+    /// These nodes of group `web` may go, and all others stay.
+    fn decision(nodes: &[&str]) -> Decision {
+        let removals = nodes.iter().map(|node| Removal {
+            node: (*node).to_owned(),
+            group: sutler_scale::world::Key::new("ns", "web"),
+            moves: Vec::new(),
+            forced: false,
+            evict_within: 120,
+            saves: None,
+        });
+        let shrink = ShrinkPlan { removals: removals.collect(), ..ShrinkPlan::default() };
+        Decision { shrink, ..decide(&World::default(), None, jiff::Timestamp::UNIX_EPOCH) }
+    }
+
+    #[test]
+    fn defect_01_only_the_records_of_nodes_that_may_go_are_named() {
+        let web = Key::new("ns", "web");
+        let records = [
+            // A node of the same name, in another cluster.
+            record("far", "far-0001", Some("a")),
+            record("web", "web-0001", Some("a")),
+            record("web", "web-0002", Some("b")),
+            record("web", "web-0003", None),
+        ];
+        let named = |nodes: &[&str]| leaving(&decision(nodes), &records).remove(&web);
+        assert_eq!(named(&["a"]), Some(BTreeSet::from(["web-0001".to_owned()])));
+        assert_eq!(named(&[]), None);
+        // Where one is not known, none goes: the group would choose one that was refused.
+        assert_eq!(named(&["a", "c"]), None);
     }
 }

@@ -72,6 +72,7 @@ pub(super) fn fill(
                     notes.partly.insert(key.clone(), why);
                 }
                 world.groups.insert(world::Key::new(&key.namespace, &key.name), read);
+                notes.groups.insert(key, group);
             }
             Err(error) => {
                 notes.unfit.insert(key, error.to_string());

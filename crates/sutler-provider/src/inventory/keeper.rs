@@ -71,8 +71,13 @@ pub enum News {
         /// Whether it was complete.
         complete: bool,
     },
-    /// A list failed. What is known stays.
-    Failed(Error),
+    /// A look failed. What is known stays.
+    Failed {
+        /// Which call it was.
+        call: &'static str,
+        /// Why.
+        error: Error,
+    },
 }
 
 /// One platform's inventory.
@@ -165,7 +170,7 @@ impl Inventory {
                         events = Some(stream);
                         self.want(self.clock.now());
                     }
-                    Err(error) => news(News::Failed(error)),
+                    Err(error) => news(News::Failed { call: "events", error }),
                 }
             }
             if list.is_none() && settings.list && self.due(&settings, last, ended) <= now {
@@ -240,7 +245,7 @@ impl Inventory {
         news: &(dyn Fn(News) + Send + Sync),
     ) {
         match result {
-            Err(error) => news(News::Failed(error)),
+            Err(error) => news(News::Failed { call: "list", error }),
             Ok(listing) => {
                 let complete = listing.complete;
                 let changed = lock(&self.view).take_list(listing, begun);
@@ -348,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_thousand_who_wait_share_one_list_per_interval() {
+    async fn d8_a_thousand_who_wait_share_one_list_per_interval() {
         let inventory =
             inventory(Settings { resync: Duration::from_secs(3600), ..Default::default() });
         let source = Fake::default();
@@ -430,7 +435,7 @@ mod tests {
         source.fail.store(true, Ordering::Relaxed);
         let news = keep_for(&inventory, &source, Duration::from_secs(100)).await;
         assert!(news.iter().all(
-            |item| matches!(item, News::Failed(error) if error.kind() == ErrorKind::Unavailable)
+            |item| matches!(item, News::Failed { call: "list", error } if error.kind() == ErrorKind::Unavailable)
         ));
         assert!(inventory.read(|view| view.get(&"1".into()).is_some()));
     }

@@ -23,7 +23,7 @@ fn why<'p>(plan: &'p GrowPlan, group: &str) -> &'p WhyNot {
 }
 
 #[test]
-fn several_nodes_at_once_and_each_pod_in_one_group() {
+fn defect_13_several_nodes_at_once_and_each_pod_in_one_group() {
     let mut world = world([group("one"), group("two")]);
     add_waiting(&mut world, "p", 9, &shape(1000));
     let plan = grow(&world);
@@ -65,7 +65,7 @@ fn a_young_node_that_is_not_ready_counts_and_an_old_one_does_not() {
 }
 
 #[test]
-fn a_pod_that_fits_no_group_grows_none_and_says_why() {
+fn defect_13_a_pod_that_fits_no_group_grows_none_and_says_why() {
     let mut tainted = group("tainted");
     tainted.taints.push(Taint::new("k", "v", Effect::NoSchedule));
     let mut world = world([group("small"), tainted]);
@@ -75,6 +75,35 @@ fn a_pod_that_fits_no_group_grows_none_and_says_why() {
     assert!(matches!(why(&plan, "small"), WhyNot::Refused(Refusal::Lacks(_))));
     assert!(matches!(why(&plan, "tainted"), WhyNot::Refused(Refusal::Taint(_))));
     assert_eq!(plan.retry_at(), None);
+}
+
+#[test]
+fn defect_13_what_a_cooldown_held_back_is_done_when_it_is_over() {
+    let mut world = world([group("one")]);
+    add_waiting(&mut world, "p", 1, &shape(1000));
+    one(&mut world).last_up = Some(ago(10));
+    let held = grow(&world);
+    assert!(held.is_empty());
+    // Nothing has to happen but that time passes.
+    let over = held.retry_at().unwrap();
+    assert_eq!(over, later(50));
+    assert_eq!(sizes(&decide(&world, None, over).grow), [("one", 1)]);
+}
+
+#[test]
+fn defect_10_a_failed_node_is_no_room_and_holds_up_no_growth() {
+    let mut world = world([group("one")]);
+    let one = one(&mut world);
+    (one.max, one.desired, one.current, one.failed) = (2, 1, 2, 1);
+    let coming = Upcoming { size: "medium".into(), place: "a".into(), ..Upcoming::default() };
+    one.facts.upcoming.push(coming);
+    // The one that was made in its place takes four of these.
+    add_waiting(&mut world, "p", 4, &shape(1000));
+    assert!(grow(&world).is_empty());
+    // The failed one takes none of the others, and not the last place in the group either.
+    add_waiting(&mut world, "q", 1, &shape(1000));
+    let plan = grow(&world);
+    assert_eq!((sizes(&plan), plan.growths[0].desired), (vec![("one", 1)], 2));
 }
 
 #[test]
@@ -353,4 +382,23 @@ fn no_new_group_for_what_a_group_could_hold() {
     assert!(plan.is_empty());
     let held = plan.unhelped.iter().filter_map(|it| it.why.as_ref()).collect::<Vec<_>>();
     assert_eq!(held, [&WhyNot::ClusterFull { max: 0 }]);
+}
+
+#[test]
+fn defect_14_defaults_of_new_groups_change_none_that_is_there() {
+    let mut world = world([group("one")]);
+    add_waiting(&mut world, "p", 28, &shape(1000));
+    // By the defaults it would be full with five nodes.
+    let plan = decide(&world, Some(&offers()), now()).grow;
+    assert_eq!((sizes(&plan), plan.new_groups.len()), (vec![("one", 7)], 0));
+}
+
+#[test]
+fn defect_14_pods_that_ask_for_no_labels_fit_a_group_that_has_some() {
+    let mut made = group("made");
+    made.labels = offers().defaults.labels;
+    let mut world = world([made]);
+    add_waiting(&mut world, "p", 1, &shape(1000));
+    let plan = decide(&world, Some(&offers()), now()).grow;
+    assert_eq!((sizes(&plan), plan.new_groups.len()), (vec![("made", 1)], 0));
 }

@@ -5,8 +5,8 @@ use sutler_scale::decide;
 use sutler_scale::filters::Refusal;
 use sutler_scale::shrink::{Reason, ShrinkPlan, Verdict, requested_loads};
 use sutler_scale::world::{
-    Budget, CostPolicy, CostStrategy, Group, Key, Load, Owner, Pod, RegionStrategy, Regions,
-    Window, World,
+    Budget, CostPolicy, CostStrategy, Effect, Group, Key, Load, Owner, Pod, RegionStrategy,
+    Regions, Taint, Window, World,
 };
 
 use crate::build::*;
@@ -57,7 +57,7 @@ fn an_idle_node_goes_and_its_pods_have_another_place() {
 }
 
 #[test]
-fn every_no_has_its_reason() {
+fn defect_01_every_no_is_obeyed_and_has_its_reason() {
     let pod = || Key::new("apps", "p");
     let gap = {
         let mut window = Window::new(600);
@@ -190,14 +190,27 @@ fn an_annotation_overrules_what_speaks_against_moving() {
 }
 
 #[test]
-fn pods_are_not_moved_to_where_they_cannot_be() {
+fn defect_18_pods_are_not_moved_to_where_they_cannot_be() {
     // Not to a node that is not ready, cordoned, or kept apart from the pod.
-    for change in [
-        |node: &mut sutler_scale::world::Node| node.ready = false,
-        |node: &mut sutler_scale::world::Node| node.unschedulable = true,
-    ] {
+    type Change = fn(&mut World);
+    let changes: [Change; 4] = [
+        |w| w.node_mut("busy").unwrap().ready = false,
+        |w| w.node_mut("busy").unwrap().unschedulable = true,
+        |w| {
+            let taint = Taint::new("dedicated", "db", Effect::NoSchedule);
+            w.node_mut("busy").unwrap().taints = [taint].into();
+        },
+        |w| {
+            change_pod(w, |pod| {
+                let mut shape = (*pod.shape).clone();
+                shape.node_selector = labels(&[("kubernetes.io/hostname", "idle")]);
+                pod.shape = shape.into();
+            });
+        },
+    ];
+    for change in changes {
         let mut world = two();
-        change(world.node_mut("busy").unwrap());
+        change(&mut world);
         assert!(matches!(reasons(&shrink(&world), "idle"), [Reason::NoPlace { .. }]));
     }
     let mut world = two();
@@ -207,6 +220,36 @@ fn pods_are_not_moved_to_where_they_cannot_be() {
     let plan = shrink(&world);
     let [Reason::NoPlace { because, .. }] = reasons(&plan, "idle") else { panic!() };
     assert!(matches!(because, Some(Refusal::KeptAway { .. })));
+}
+
+#[test]
+fn defect_18_the_node_that_goes_is_no_place_for_its_own_pods() {
+    let mut world = world([group("one")]);
+    add_node(&mut world, "one", "idle");
+    add_running(&mut world, "p", &shape(500), "idle");
+    let plan = shrink(&world);
+    assert!(matches!(reasons(&plan, "idle"), [Reason::NoPlace { tried: 0, .. }]));
+}
+
+#[test]
+fn defect_18_one_reading_is_no_window() {
+    let mut world = two();
+    let mut once = Window::new(600);
+    once.push(now(), Load { cpu: 0, memory: 0 });
+    node(&mut world).load = once;
+    let plan = shrink(&world);
+    assert_eq!(reasons(&plan, "idle"), [Reason::WatchedTooShort { until: later(600) }]);
+}
+
+#[test]
+fn defect_23_the_cooldown_counts_from_when_the_group_grew() {
+    let mut world = two();
+    (one(&mut world).last_up, one(&mut world).last_down) = (Some(ago(500)), Some(ago(5000)));
+    let plan = shrink(&world);
+    assert_eq!(reasons(&plan, "idle"), [Reason::GrewRecently { until: later(100) }]);
+    // That it shrank as long ago holds nothing up: other settings are for that.
+    (one(&mut world).last_up, one(&mut world).last_down) = (Some(ago(5000)), Some(ago(500)));
+    assert_eq!(gone(&shrink(&world)), ["idle"]);
 }
 
 #[test]

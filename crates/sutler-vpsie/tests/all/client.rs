@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sutler_provider::{Credentials, ErrorKind};
+use sutler_provider::{Credentials, ErrorKind, Provider as _};
 use sutler_vpsie::{
     client::{Action, NewVm},
     fake::{Fault, Planned, Shape, When},
@@ -41,6 +41,23 @@ async fn a_call_without_an_answer_ends_after_half_a_minute() {
             lab.fake.tick(2);
             assert_eq!(lab.fake.vms().len(), made);
         }
+    }
+}
+
+#[tokio::test]
+async fn d7_a_list_without_an_answer_ends_after_half_a_minute() {
+    for dialect in BOTH {
+        let lab = Lab::new(dialect).await;
+        lab.fake.plan(Planned::once("GET", "", Fault::Hang(When::Before)).always());
+        let vpsie = lab.vpsie.clone();
+        let list = tokio::spawn(async move { vpsie.list().await });
+        lab.fake.settled(1).await;
+        tokio::time::pause();
+        let begun = tokio::time::Instant::now();
+        let error = list.await.unwrap().unwrap_err();
+        assert!(begun.elapsed() <= Duration::from_secs(30), "{:?}", begun.elapsed());
+        tokio::time::resume();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
 }
 

@@ -52,7 +52,8 @@ pub(crate) async fn run_driven<Fut: Future<Output = ()>>(
     run_alone(server, case).await;
 }
 
-async fn run_alone<Fut: Future<Output = ()>>(
+/// Runs a case on a server that no other has.
+pub(crate) async fn run_alone<Fut: Future<Output = ()>>(
     server: &'static Server,
     case: impl FnOnce(Lab) -> Fut,
 ) {

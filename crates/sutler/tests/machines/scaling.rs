@@ -14,18 +14,6 @@ use crate::lab::{INFRA, Lab};
 
 const AUTOSCALER: &str = "autoscaler.vpsie.com/v1alpha1";
 
-/// Runs cases on a played cluster.
-macro_rules! played {
-    ($($case:ident),* $(,)?) => {
-        $(mod $case {
-            #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-            async fn embedded() {
-                crate::lab::run_playground(super::$case).await;
-            }
-        })*
-    };
-}
-
 played!(
     pods_that_do_not_fit_are_counted_once_over_all_groups,
     idle_nodes_go_after_their_window_and_never_below_the_minimum,
@@ -90,11 +78,8 @@ impl Lab {
         global.as_object_mut().unwrap().extend(settings.as_object().cloned().unwrap());
         let config = json!({"apiVersion": AUTOSCALER, "kind": "AutoscalerConfig",
             "metadata": {"name": "default"}, "spec": {"globalSettings": global}});
-        let kind = GroupVersionKind::gvk("autoscaler.vpsie.com", "v1alpha1", "AutoscalerConfig");
-        let api: Api<DynamicObject> =
-            Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
         let config = serde_json::from_value(config).unwrap();
-        api.create(&PostParams::default(), &config).await.unwrap();
+        self.configs().create(&PostParams::default(), &config).await.unwrap();
         // The first start has made a Provider, classes and an image of these names.
         for (kind, name) in [("Provider", "sim"), ("VMClass", "small"), ("VMImage", "debian")] {
             self.api(INFRA, kind).delete(name, &DeleteParams::default()).await.unwrap();
@@ -104,6 +89,11 @@ impl Lab {
         self.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "join"},
             "stringData": {"token": "abcdef.0123456789abcdef"}}))
             .await;
+    }
+
+    pub(crate) fn configs(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("autoscaler.vpsie.com", "v1alpha1", "AutoscalerConfig");
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind))
     }
 
     pub(crate) async fn grown(
@@ -120,7 +110,7 @@ impl Lab {
         self.until_of("apps/v1", "ReplicaSet", set, "serving", done).await;
     }
 
-    async fn change(&self, version: &str, kind: &str, name: &str, patch: Value) {
+    pub(crate) async fn change(&self, version: &str, kind: &str, name: &str, patch: Value) {
         let api = self.api(version, kind);
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
@@ -130,7 +120,7 @@ impl Lab {
         self.change("apps/v1", "ReplicaSet", name, size).await;
     }
 
-    async fn all(&self, version: &str, kind: &str) -> Vec<Value> {
+    pub(crate) async fn all(&self, version: &str, kind: &str) -> Vec<Value> {
         let all = self.api(version, kind).list(&ListParams::default()).await.unwrap();
         all.items.iter().map(|object| serde_json::to_value(object).unwrap()).collect()
     }

@@ -73,6 +73,18 @@ pub(crate) fn driven(certificates: &Path) -> &'static Server {
     played(words)
 }
 
+/// An API server alone.
+pub(crate) fn api_only() -> &'static Server {
+    let words = ["--store", "memory", "--listen", "127.0.0.1:0", "--api-only"];
+    Box::leak(Box::new(Server::start(&folder(), words.map(OsString::from).to_vec(), None)))
+}
+
+/// Controllers alone, for the API server of this kubeconfig. They end when this is dropped.
+pub(crate) fn controllers(kubeconfig: &Path) -> Server {
+    let words = vec!["--cluster".into(), "--kubeconfig".into(), kubeconfig.into()];
+    Server::start(&folder(), words, Some(kubeconfig.to_owned()))
+}
+
 fn played(more: Vec<OsString>) -> &'static Server {
     let words = ["--store", "memory", "--listen", "127.0.0.1:0", "--playground"];
     let words = words.map(OsString::from).into_iter().chain(more).collect();

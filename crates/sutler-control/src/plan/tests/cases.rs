@@ -217,6 +217,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
                     sights,
                     memory,
                     hashed: flags[1],
+                    list_error: flags[0].then(|| Error::unavailable("no list")),
                     rival,
                     ahead: Vec::new(),
                     now,

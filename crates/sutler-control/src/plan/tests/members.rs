@@ -34,7 +34,7 @@ fn claims(case: &Case, id: &str) {
 
 fn keeps_looking(case: &Case) {
     let plan = case.plan();
-    assert!(matches!(plan.step, Step::Look(_)), "{:?}", plan.step);
+    assert!(matches!(plan.step, Step::LookUntil(_, end) if end == at(300)), "{:?}", plan.step);
     assert_eq!(plan.report.reason, reasons::DISCOVERING);
 }
 
@@ -150,6 +150,42 @@ fn what_came_after_its_time_is_taken_all_the_same() {
 }
 
 #[test]
+fn d7_a_list_that_hangs_is_told_of_and_does_not_hold_up_the_clock_of_discovery() {
+    let mut case = waiting();
+    case.list_error = Some(Error::unavailable("list was not answered in time"));
+    keeps_looking(&case);
+    let message = case.plan().report.message;
+    assert!(message.contains("list was not answered in time"), "{message}");
+    let late = case.at(300).plan().report;
+    assert_eq!((late.reason.as_str(), late.stalled), (reasons::DISCOVERY_TIMEOUT, true));
+    assert!(late.message.contains("list was not answered in time"), "{}", late.message);
+}
+
+#[test]
+fn no_discoverer_set_waits_until_the_time_is_over() {
+    let blind = waiting().can(|can| can.list = false);
+    let plan = blind.plan();
+    assert_eq!((plan.step, plan.report.reason.as_str()), (Step::Wait(at(300)), "Discovering"));
+    assert!(plan.report.message.contains("cannot list"), "{}", plan.report.message);
+    assert_eq!(blind.at(300).plan().report.reason, reasons::DISCOVERY_TIMEOUT);
+}
+
+#[test]
+fn of_several_that_are_called_alike_the_newest_that_runs_is_taken() {
+    let named = |id: &str, made, power| {
+        let name = format!("pool-0001-{id}");
+        Machine { name, power, group: None, ..member(id, made) }
+    };
+    let machines = vec![
+        named("7", 20, Power::On),
+        named("8", 40, Power::On),
+        named("9", 60, Power::Off),
+        named("6", 30, Power::On),
+    ];
+    claims(&waiting().sees(Sight::Whole(machines, 70)), "8");
+}
+
+#[test]
 fn a_task_that_goes_on_does_not_hold_up_the_clock_of_discovery() {
     let task = Some(TaskId("t".to_owned()));
     let case = || waiting().outcome(Outcome::Accepted { id: None, task: task.clone(), at: at(1) });
@@ -185,7 +221,8 @@ fn what_somebody_else_asked_for_is_looked_for_and_never_asked_for() {
         for returns_id in [false, true] {
             let case = case.clone().at(now).sees(Sight::Whole(vec![], now - 1));
             let plan = case.can(|can| can.returns_id = returns_id).plan();
-            assert!(matches!(plan.step, Step::Look(_)), "{now} {:?}", plan.step);
+            let looks = matches!(plan.step, Step::Look(_) | Step::LookUntil(..));
+            assert!(looks, "{now} {:?}", plan.step);
         }
     }
     let said = case.record(|record| record.said_id = Some("4711".to_owned()));

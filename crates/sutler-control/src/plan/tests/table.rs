@@ -244,7 +244,8 @@ fn a_machine_that_is_only_called_like_a_record_is_not_destroyed_for_it() {
 fn a_machine_whose_id_is_never_told_is_looked_for_and_not_asked_for_twice() {
     let case = Case::new().asked().without_tokens().can(|can| can.returns_id = false);
     let empty = case.sees(Sight::Whole(vec![], 299)).outcome(accepted(None));
-    check(&empty.clone().at(299), look(299), reasons::DISCOVERING);
+    let looks = |since| Step::LookUntil(at(since) + create::LOOK_AGAIN, at(300));
+    check(&empty.clone().at(299), looks(299), reasons::DISCOVERING);
     check(&empty.clone().at(300), look(300), reasons::DISCOVERY_TIMEOUT);
     assert!(empty.at(300).plan().report.stalled);
 }

@@ -83,6 +83,51 @@ fn is_node_claimed_by_other_claimed_not_claimed_same_vpsienode() {
 }
 
 #[test]
+fn defect_02_of_two_records_that_want_one_node_one_has_it() {
+    let free = node("a", "10.0.0.1", json!({}));
+    let other = object(json!({ "metadata": { "name": "web-0002", "uid": "u-2" } }));
+    let patches = [object(json!({})), other.clone()]
+        .map(|record| claim_patch(&free, &wanted_labels(&record, None), &[]).unwrap());
+    // Both looked at it while it was free: the API takes one write over that version, and no more.
+    for patch in &patches {
+        assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        assert_eq!(patch["metadata"]["uid"], "uid-a");
+    }
+    let mut taken = serde_json::to_value(&free).unwrap();
+    merge(&mut taken, patches[0].clone());
+    taken["metadata"]["resourceVersion"] = json!("8");
+    let taken: Node = serde_json::from_value(taken).unwrap();
+    // Who looks again sees whose it is.
+    assert_eq!(found(Some(&machine()), std::slice::from_ref(&taken)).as_deref(), Some("a"));
+    let all = index(&[taken]);
+    assert!(node_of(&Record::read(&other), "web", Some(&machine()), &all).is_none());
+}
+
+#[test]
+fn defect_04_a_record_knows_its_own_claim_again_and_takes_no_second_node() {
+    // It crashed before it wrote down that its node has joined, and another node is free to take.
+    let case = Case::joining();
+    assert_eq!(case.record.node, None);
+    let nodes = [node("free", "10.0.0.1", json!({})), node("k-1", "", labelled("web-0001"))];
+    let all = index(&nodes);
+    for known in [Some(&machine()), None] {
+        let seen = node_of(&case.record, "web", known, &all).unwrap();
+        assert_eq!(seen.name, "k-1");
+        let again = Case::joining().change(|case| {
+            case.record.claimed = Some("k-1".to_owned());
+            (case.node, case.labelled) = (Some(seen.clone()), true);
+        });
+        assert_eq!((again.plan().step, again.plan().report.phase), (Step::Rest, Phase::Ready));
+    }
+    // It crashed between the two writes of a claim: the same node is claimed.
+    let again = Case::joining().change(|case| {
+        case.record.claimed = Some("free".to_owned());
+        case.node = Some(Seen::read(&nodes[0]));
+    });
+    assert_eq!(again.plan().step, Step::Claim("free".to_owned()));
+}
+
+#[test]
 fn a_node_that_runs_the_cluster_is_nobodys() {
     let label =
         json!({ "metadata": { "labels": { "node-role.kubernetes.io/control-plane": "" } } });

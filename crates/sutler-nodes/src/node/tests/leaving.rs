@@ -98,7 +98,7 @@ fn defect_16_a_budget_that_forbids_it_keeps_the_machine_until_somebody_decides()
 }
 
 #[test]
-fn a_record_that_is_sent_away_stays_when_its_drain_is_given_up() {
+fn defect_15_a_node_whose_drain_is_given_up_stays_and_takes_pods_again() {
     let sent = || Case::ready().change(|case| case.removing = true);
     assert_eq!(sent().plan().step, Step::Drain("k-1".to_owned()));
     let drained = sent().change(|case| case.drain = Drain::Done).plan();
