@@ -55,7 +55,7 @@ async fn d7_a_list_without_an_answer_ends_after_half_a_minute() {
         tokio::time::pause();
         let begun = tokio::time::Instant::now();
         let error = list.await.unwrap().unwrap_err();
-        assert!(begun.elapsed() <= Duration::from_secs(30), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(31), "{:?}", begun.elapsed());
         tokio::time::resume();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
