@@ -537,23 +537,25 @@ mod tests {
 
     #[test]
     fn a_cache_agrees_with_a_list_unless_it_lacks_somebody_who_comes_first() {
-        let of = |records: &[VirtualMachine]| {
+        let of = |records: &[&VirtualMachine]| {
             let mut index = Index::default();
-            records.iter().for_each(|record| drop(index.put(record)));
+            for record in records {
+                index.put(record);
+            }
             index
         };
         let provider = Key::new("ns", "p");
-        let agree = |cache: &[VirtualMachine], list: &[VirtualMachine]| {
+        let agree = |cache: &[&VirtualMachine], list: &[&VirtualMachine]| {
             of(cache).agrees(&of(list), &provider, "pool", "r-2")
         };
-        let (first, own) = (waiter(1, 10, false, None), waiter(2, 20, false, None));
-        assert!(agree(&[first.clone(), own.clone()], &[first.clone(), own.clone()]));
-        assert!(!agree(&[own.clone()], &[first.clone(), own.clone()]), "the cache lacks one");
-        assert!(!agree(&[first.clone(), own.clone()], &[own.clone()]), "one is gone since");
-        let has = waiter(1, 10, false, Some(7));
-        assert!(agree(&[has.clone(), own.clone()], &[first, own.clone()]), "it took its own since");
-        let later = waiter(3, 30, false, None);
-        assert!(agree(&[own.clone()], &[own.clone(), later]), "who comes later is of no matter");
+        let (first, own) = (&waiter(1, 10, false, None), &waiter(2, 20, false, None));
+        assert!(agree(&[first, own], &[first, own]));
+        assert!(!agree(&[own], &[first, own]), "the cache lacks one");
+        assert!(!agree(&[first, own], &[own]), "one is gone since");
+        let has = &waiter(1, 10, false, Some(7));
+        assert!(agree(&[has, own], &[first, own]), "it took its own since");
+        let later = &waiter(3, 30, false, None);
+        assert!(agree(&[own], &[own, later]), "who comes later is of no matter");
     }
 
     proptest! {
