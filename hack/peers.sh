@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Provides what the tests run beside the project: a real kube-apiserver with its controller manager
-# and etcd, helm, kubectl, the Python client, gRPC for Python, strace. Everything is kept by version
-# in a cache outside the checkout; a second run only looks whether it is there.
+# Provides what the tests run beside the project: a real kube-apiserver with its controller manager,
+# scheduler and etcd, kwok for kubelets, helm, kubectl, the Python client, gRPC for Python, strace.
+# Everything is kept by version in a cache outside the checkout; a second run only looks whether it is
+# there.
 #
 # What cannot be had here (no Go, no root) is said, and is not an error: the suites that need it say
 # that they are skipped. SUTLER_REQUIRE_PEERS=1 turns that into a failure, here and in the tests.
@@ -12,6 +13,7 @@ set -euo pipefail
 K8S_VERSION=1.36.3
 # The one that this Kubernetes is built with; Debian's is too old for streamed lists.
 ETCD_VERSION=3.6.8
+KWOK_VERSION=0.8.0
 HELM_VERSION=3.22.0
 KUBECTL_VERSION=1.37.1
 PYTHON_CLIENT_VERSION=37.0.2
@@ -19,6 +21,8 @@ PYTHON_CLIENT_VERSION=37.0.2
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 peers=${SUTLER_CACHE:-$HOME/.cache/sutler}/peers
 k8s_dir=$peers/k8s-$K8S_VERSION
+scheduler_dir=$peers/scheduler-$K8S_VERSION
+kwok_dir=$peers/kwok-$KWOK_VERSION
 etcd_dir=$peers/etcd-$ETCD_VERSION
 helm_dir=$peers/helm-$HELM_VERSION
 python_dir=$peers/python-kubectl$KUBECTL_VERSION-client$PYTHON_CLIENT_VERSION
@@ -40,14 +44,22 @@ publish() {
     say "$1: built in $(($(date +%s) - $4)) s"
 }
 
+# The parts of Kubernetes are one module, and what one of them has compiled the next one need not. Each
+# is kept by itself, so that a cache from before there was the last one lacks only that.
 kubernetes() {
     local name="kube-apiserver and kube-controller-manager $K8S_VERSION"
-    cached "$name" "$k8s_dir" && return
-    command -v go >/dev/null || { skip "$name: Go is not installed"; return 0; }
-    local start staging source pair command flags
-    start=$(date +%s)
-    say "$name: building (about five minutes on two cores)"
-    mkdir -p "$work/k8s/out"
+    local scheduler="kube-scheduler $K8S_VERSION" wanted=()
+    cached "$name" "$k8s_dir" ||
+        wanted+=(kube-apiserver:NewAPIServerCommand kube-controller-manager:NewControllerManagerCommand)
+    cached "$scheduler" "$scheduler_dir" || wanted+=(kube-scheduler:NewSchedulerCommand)
+    [ ${#wanted[@]} -gt 0 ] || return 0
+    if ! command -v go >/dev/null; then
+        [ -e "$k8s_dir/.complete" ] || skip "$name: Go is not installed"
+        skip "$scheduler: Go is not installed"
+        return 0
+    fi
+    local staging source pair start
+    mkdir "$work/k8s"
     cd "$work/k8s"
     # The module cannot be installed directly because of its replace directives: a module of our own
     # requires it and points each staging module at its published version.
@@ -58,10 +70,28 @@ kubernetes() {
     for module in $staging; do
         echo "replace $module => $module v0.${K8S_VERSION#1.}" >>go.mod
     done
-    for pair in kube-apiserver:NewAPIServerCommand kube-controller-manager:NewControllerManagerCommand; do
-        command=${pair%%:*}
-        mkdir "$command"
-        cat >"$command/main.go" <<GO
+    for pair in "${wanted[@]}"; do
+        command_of "${pair%%:*}" "${pair##*:}"
+    done
+    go mod tidy >tidy.log 2>&1 || { cat tidy.log; return 1; }
+    if [ -d kube-apiserver ]; then
+        start=$(date +%s)
+        say "$name: building (about five minutes on two cores)"
+        build servers ./kube-apiserver ./kube-controller-manager
+        publish "$name" "$work/k8s/servers" "$k8s_dir" "$start"
+    fi
+    if [ -d kube-scheduler ]; then
+        start=$(date +%s)
+        say "$scheduler: building (about half a minute)"
+        build scheduler ./kube-scheduler
+        publish "$scheduler" "$work/k8s/scheduler" "$scheduler_dir" "$start"
+    fi
+}
+
+# command_of NAME FUNCTION: a program that runs this command of Kubernetes.
+command_of() {
+    mkdir "$1"
+    cat >"$1/main.go" <<GO
 package main
 
 import (
@@ -70,18 +100,21 @@ import (
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	"k8s.io/kubernetes/cmd/$command/app"
+	"k8s.io/kubernetes/cmd/$1/app"
 )
 
-func main() { os.Exit(cli.Run(app.${pair##*:}())) }
+func main() { os.Exit(cli.Run(app.$2())) }
 GO
-    done
-    go mod tidy >tidy.log 2>&1 || { cat tidy.log; return 1; }
-    # Without these the server reports v0.0.0-master, which clients cannot parse.
-    local v=k8s.io/component-base/version minor=${K8S_VERSION#1.}
+}
+
+# build OUT PACKAGE...: programs of Kubernetes that know their version: without it the server reports
+# v0.0.0-master, which clients cannot parse.
+build() {
+    local out=$1 v=k8s.io/component-base/version minor=${K8S_VERSION#1.} flags
+    shift
     flags="-s -w -X $v.gitVersion=v$K8S_VERSION -X $v.gitMajor=1 -X $v.gitMinor=${minor%%.*} -X $v.gitTreeState=clean"
-    go build -trimpath -ldflags "$flags" -o out/ ./kube-apiserver ./kube-controller-manager
-    publish "$name" "$work/k8s/out" "$k8s_dir" "$start"
+    mkdir "$out"
+    go build -trimpath -ldflags "$flags" -o "$out/" "$@"
 }
 
 etcd() {
@@ -107,6 +140,25 @@ GO
     go mod tidy >tidy.log 2>&1 || { cat tidy.log; return 1; }
     go build -trimpath -ldflags "-s -w" -o out/etcd .
     publish "$name" "$work/etcd/out" "$etcd_dir" "$start"
+}
+
+kwok() {
+    local name="kwok $KWOK_VERSION" start
+    cached "$name" "$kwok_dir" && return
+    command -v go >/dev/null || { skip "$name: Go is not installed"; return 0; }
+    start=$(date +%s)
+    say "$name: building (about a minute)"
+    mkdir "$work/kwok"
+    GOBIN=$work/kwok go install -trimpath -ldflags "-s -w" "sigs.k8s.io/kwok/cmd/kwok@v$KWOK_VERSION" \
+        >"$work/kwok.log" 2>&1 || { cat "$work/kwok.log"; return 1; }
+    # What its kubelets do is not in the program: nodes become ready and stay so, pods run and go.
+    local stages part
+    stages=$(go env GOMODCACHE)/sigs.k8s.io/kwok@v$KWOK_VERSION/kustomize/stage
+    for part in "$stages"/{node/fast/node-,node/heartbeat-with-lease/node-,pod/fast/pod-}*.yaml; do
+        printf -- '---\n'
+        cat "$part"
+    done >"$work/kwok/stages.yaml"
+    publish "$name" "$work/kwok" "$kwok_dir" "$start"
 }
 
 helm() {
@@ -171,12 +223,13 @@ trap 'rm -rf "$work"' EXIT
 package strace strace
 (kubernetes)
 (etcd)
+(kwok)
 (helm)
 (python)
 (grpc)
 
 if [ -n "${SUTLER_REQUIRE_PEERS:-}" ]; then
-    for dir in "$k8s_dir" "$etcd_dir" "$helm_dir" "$python_dir"; do
+    for dir in "$k8s_dir" "$scheduler_dir" "$etcd_dir" "$kwok_dir" "$helm_dir" "$python_dir"; do
         [ -e "$dir/.complete" ] || { say "$dir is missing, and SUTLER_REQUIRE_PEERS is set"; exit 1; }
     done
 fi

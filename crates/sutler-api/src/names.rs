@@ -247,6 +247,8 @@ pub mod condition_types {
     pub const NOT_SCALED: &str = "NotScaled";
     /// Something that a NodeGroup asks for is not carried out.
     pub const PARTLY_SERVED: &str = "PartlyServed";
+    /// How busy a group is, is measured; where it is not, what pods ask for counts.
+    pub const LOAD_MEASURED: &str = "LoadMeasured";
     /// An agent is connected.
     pub const CONNECTED: &str = "Connected";
 }

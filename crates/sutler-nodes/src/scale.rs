@@ -5,6 +5,7 @@ mod act;
 mod feed;
 mod groups;
 mod loads;
+mod usage;
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +17,8 @@ use sutler_api::autoscaler::NodeGroup;
 use sutler_control::kit::{Key, lock};
 use sutler_scale::{Decision, decide};
 use tokio::sync::Notify;
+
+pub(crate) use usage::Source;
 
 use crate::{
     cluster::{Cluster, Id},
@@ -44,6 +47,8 @@ pub(crate) struct Said {
     pub(crate) unfit: Option<String>,
     /// What of its settings is not carried out.
     pub(crate) partly: Option<String>,
+    /// What counts as load, as soon as that is known.
+    pub(crate) load: Option<Source>,
 }
 
 /// What a decision was made on, and what groups have to say beside it.
@@ -55,6 +60,8 @@ struct Notes {
     unfit: BTreeMap<Key, String>,
     /// What of their settings is not carried out.
     partly: BTreeMap<Key, String>,
+    /// What counts as their load.
+    load: BTreeMap<Key, Source>,
 }
 
 /// What is known for the scaling of one cluster.
@@ -64,16 +71,20 @@ pub(crate) struct Scaler {
     changed: Notify,
     /// How busy nodes and groups were. Forgetting it is safe: they are watched anew.
     loads: Mutex<loads::Loads>,
+    /// What nodes use, as far as the cluster measures it.
+    usage: Mutex<usage::Usage>,
 }
 
 /// Scales the groups of a cluster until the future is dropped, or another connection takes its place.
 pub(crate) async fn run(context: Arc<Context>, id: Id, cluster: Arc<Cluster>) {
     let scaler = Arc::new(Scaler::default());
     let watching = feed::watch(&cluster, &scaler);
+    let measuring = usage::follow(&context, &cluster, &scaler);
     let deciding = deciding(&context, &id, &cluster, &scaler);
     tokio::select! {
         biased;
         () = watching => {}
+        () = measuring => {}
         () = deciding => {}
     }
 }
@@ -127,7 +138,13 @@ fn look(context: &Context, id: &Id, scaler: &Scaler) -> (Decision, Notes) {
     let mut feed = lock(&scaler.feed);
     feed.catch_up();
     let feed::Feed { world, going, .. } = &mut *feed;
-    let notes = groups::fill(context, id, world, going);
-    lock(&scaler.loads).read(world, now);
+    let mut notes = groups::fill(context, id, world, going);
+    let usage = lock(&scaler.usage);
+    lock(&scaler.loads).read(world, &usage, now);
+    if let Some(source) = usage.source(now) {
+        let keys = world.groups.keys().map(|key| Key::new(&key.namespace, &key.name));
+        notes.load = keys.map(|key| (key, source.clone())).collect();
+    }
+    drop(usage);
     (decide(&feed.world, None, now), notes)
 }

@@ -1,5 +1,6 @@
 //! The real kube-apiserver with etcd and, where wanted, the controllers of
-//! kube-controller-manager that clients rely on.
+//! kube-controller-manager that clients rely on, or a whole cluster: kube-scheduler too, and kwok for
+//! kubelets.
 //!
 //! The programs come from the cache that `hack/peers.sh` fills. They are children of a small
 //! supervising shell that ends them when its standard input closes: however this process ends,
@@ -30,6 +31,18 @@ pub const VERSION: &str = "1.36.3";
 /// The version of its store, as `hack/peers.sh` builds it.
 pub const ETCD_VERSION: &str = "3.6.8";
 
+/// The version of what plays kubelets, as `hack/peers.sh` builds it.
+pub const KWOK_VERSION: &str = "0.8.0";
+
+/// The controllers that clients rely on.
+const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,disruption-controller,\
+    clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller,\
+    horizontal-pod-autoscaler-controller";
+
+/// Those besides without which pods come to no nodes: a node that joins is tainted until one of them has
+/// seen it ready.
+const CLUSTER_CONTROLLERS: &str = "replicaset-controller,node-lifecycle-controller";
+
 const READY_WITHIN: Duration = Duration::from_secs(90);
 /// Between two looks at a server that is starting.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -42,7 +55,13 @@ pub struct Options {
     /// Whether to run the garbage collector and the controllers of namespaces, disruption budgets,
     /// aggregated roles, the protection of claims and autoscalers.
     pub controllers: bool,
+    /// Whether it is a whole cluster, with these controllers and those of ReplicaSets and nodes, the
+    /// scheduler, and kwok, which keeps nodes with the annotation [`KWOK_NODE`] ready and runs their pods.
+    pub cluster: bool,
 }
+
+/// What marks nodes whose kubelet kwok plays, and with which value.
+pub const KWOK_NODE: (&str, &str) = ("kwok.x-k8s.io/node", "fake");
 
 /// A running real server; dropping it ends its processes.
 pub struct Peer {
@@ -60,7 +79,7 @@ pub struct Peer {
 impl Peer {
     /// Starts a server and waits until it serves everything it should.
     pub fn start(options: &Options) -> Result<Self> {
-        let programs = programs()?;
+        let programs = programs(options.cluster)?;
         let dir = tempfile::Builder::new().prefix("sutler-peer-").tempdir_in(scratch())?.keep();
         let (api, etcd, etcd_peer) = free_ports()?;
         let certificates = certificates()?;
@@ -68,7 +87,7 @@ impl Peer {
         let mut supervisor = Command::new("/bin/sh")
             .args(["-c", SUPERVISOR, "peer"])
             .arg(&dir)
-            .args([&programs.kubernetes, &programs.etcd])
+            .args([&programs.kubernetes, &programs.etcd, &programs.scheduler, &programs.kwok])
             .args([api.to_string(), etcd.to_string(), etcd_peer.to_string()])
             // A group of its own: an interrupt at the terminal must reach it as the end of input.
             .process_group(0)
@@ -129,11 +148,14 @@ impl Peer {
             }
             anyhow::Ok(refused)
         })?;
-        if options.controllers {
-            // Only now: the garbage collector looks for new kinds every 30 seconds.
-            let stdin = self.stdin.as_mut().context("the supervisor's input")?;
-            stdin.write_all(b"controllers\n").context("the supervisor")?;
-        }
+        // Only now: the garbage collector looks for new kinds every 30 seconds.
+        let lines = match (options.cluster, options.controllers) {
+            (true, _) => format!("controllers {CONTROLLERS},{CLUSTER_CONTROLLERS}\ncluster\n"),
+            (false, true) => format!("controllers {CONTROLLERS}\n"),
+            (false, false) => String::new(),
+        };
+        let stdin = self.stdin.as_mut().context("the supervisor's input")?;
+        stdin.write_all(lines.as_bytes()).context("the supervisor")?;
         Ok(refused)
     }
 }
@@ -149,18 +171,25 @@ impl Drop for Peer {
 /// controllers; `None`, said once, where its programs are not there.
 pub fn shared() -> Option<&'static Peer> {
     static SHARED: OnceLock<Option<Peer>> = OnceLock::new();
-    SHARED.get_or_init(start_shared).as_ref()
+    SHARED.get_or_init(|| start_shared(false)).as_ref()
+}
+
+/// The whole cluster that all tests of this process share; `None`, said once, where its programs are not
+/// there.
+pub fn shared_cluster() -> Option<&'static Peer> {
+    static SHARED: OnceLock<Option<Peer>> = OnceLock::new();
+    SHARED.get_or_init(|| start_shared(true)).as_ref()
 }
 
 #[expect(clippy::panic, reason = "a peer that is required and missing must fail the test")]
-fn start_shared() -> Option<Peer> {
+fn start_shared(cluster: bool) -> Option<Peer> {
     let required = std::env::var_os("SUTLER_REQUIRE_PEERS").is_some();
-    if let Err(why) = programs() {
+    if let Err(why) = programs(cluster) {
         assert!(!required, "SUTLER_REQUIRE_PEERS is set, and {why:#}");
         println!("SKIPPED: comparison with the real kube-apiserver: {why:#} (hack/peers.sh)");
         return None;
     }
-    let options = Options { crds: project_crds(), controllers: true };
+    let options = Options { crds: project_crds(), controllers: true, cluster };
     match Peer::start(&options) {
         Ok(peer) => Some(peer),
         Err(error) => panic!("the real kube-apiserver does not start: {error:#}"),
@@ -184,10 +213,12 @@ fn served_path(crd: &Value) -> String {
 struct Programs {
     kubernetes: PathBuf,
     etcd: PathBuf,
+    scheduler: PathBuf,
+    kwok: PathBuf,
 }
 
-/// Where the cache keeps the programs.
-fn programs() -> Result<Programs> {
+/// Where the cache keeps the programs: those of a server, or of a whole cluster.
+fn programs(cluster: bool) -> Result<Programs> {
     let cache = match std::env::var_os("SUTLER_CACHE") {
         Some(cache) => PathBuf::from(cache),
         None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?)
@@ -195,14 +226,22 @@ fn programs() -> Result<Programs> {
     };
     let kubernetes = cache.join(format!("peers/k8s-{VERSION}"));
     let etcd = cache.join(format!("peers/etcd-{ETCD_VERSION}"));
-    for (folder, program) in
-        [(&kubernetes, "kube-apiserver"), (&kubernetes, "kube-controller-manager"), (&etcd, "etcd")]
-    {
+    let scheduler = cache.join(format!("peers/scheduler-{VERSION}"));
+    let kwok = cache.join(format!("peers/kwok-{KWOK_VERSION}"));
+    let needed = [
+        (&kubernetes, "kube-apiserver"),
+        (&kubernetes, "kube-controller-manager"),
+        (&etcd, "etcd"),
+        (&scheduler, "kube-scheduler"),
+        (&kwok, "kwok"),
+        (&kwok, "stages.yaml"),
+    ];
+    for (folder, program) in &needed[..if cluster { needed.len() } else { 3 }] {
         if !folder.join(program).is_file() {
             bail!("{program} is not in the cache");
         }
     }
-    Ok(Programs { kubernetes, etcd })
+    Ok(Programs { kubernetes, etcd, scheduler, kwok })
 }
 
 /// Memory where there is a file system in it: etcd syncs every write.
@@ -270,7 +309,17 @@ fn write_files(dir: &Path, api: u16, certificates: &Certificates) -> Result<()> 
         "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": "admin"}}],
         "current-context": "peer",
     });
+    // Pods that found no node are tried again soon.
+    let scheduler = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": dir.join("kubeconfig"), "qps": 500, "burst": 500},
+        "leaderElection": {"leaderElect": false},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 1,
+    });
     for (name, text) in [
+        ("scheduler.yaml", scheduler.to_string().as_str()),
         ("tokens.csv", users.as_str()),
         ("authentication.yaml", authentication),
         ("kubeconfig", kubeconfig.to_string().as_str()),
@@ -285,13 +334,13 @@ fn write_files(dir: &Path, api: u16, certificates: &Certificates) -> Result<()> 
     Ok(())
 }
 
-/// Arguments: folder, those of the programs, the API's port, etcd's two ports. A line on the input
-/// starts the controllers, its end stops everything.
+/// Arguments: folder, those of the programs, the API's port, etcd's two ports. Lines on the input start
+/// controllers and the rest of a cluster, its end stops everything.
 ///
 /// Old pages are read from etcd and not from the server's own copies of the past: those notice a
 /// compaction only after 15 seconds.
 const SUPERVISOR: &str = r#"
-dir=$1 bin=$2 store=$3 api=$4 etcd=$5 peer=$6
+dir=$1 bin=$2 store=$3 scheduler=$4 kwok=$5 api=$6 etcd=$7 peer=$8
 cd "$dir"
 "$store/etcd" --name peer --data-dir "$dir/etcd" \
   --listen-client-urls "http://127.0.0.1:$etcd" --advertise-client-urls "http://127.0.0.1:$etcd" \
@@ -308,16 +357,26 @@ store=$!
   --etcd-compaction-interval 0 \
   --feature-gates ListFromCacheSnapshot=false </dev/null >apiserver.log 2>&1 &
 server=$!
-controllers=
-while read -r _; do
-  "$bin/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false --secure-port 0 \
-    --controllers garbage-collector-controller,namespace-controller,disruption-controller,clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller,horizontal-pod-autoscaler-controller \
-    --horizontal-pod-autoscaler-sync-period 1s \
-    </dev/null >controllers.log 2>&1 &
-  controllers=$!
+others=
+while read -r what which; do
+  case $what in
+  controllers)
+    "$bin/kube-controller-manager" --kubeconfig kubeconfig --leader-elect=false --secure-port 0 \
+      --controllers "$which" --horizontal-pod-autoscaler-sync-period 1s \
+      </dev/null >controllers.log 2>&1 &
+    others="$others $!"
+    ;;
+  cluster)
+    "$scheduler/kube-scheduler" --config scheduler.yaml --secure-port 0 </dev/null >scheduler.log 2>&1 &
+    others="$others $!"
+    KWOK_WORKDIR="$dir/kwok" "$kwok/kwok" --kubeconfig kubeconfig --config "$kwok/stages.yaml" \
+      --manage-nodes-with-annotation-selector kwok.x-k8s.io/node=fake </dev/null >kwok.log 2>&1 &
+    others="$others $!"
+    ;;
+  esac
 done
-kill -KILL $server $controllers
-wait $server $controllers
+kill -KILL $server $others
+wait $server $others
 kill -KILL $store
 wait $store
 rm -rf "$dir"

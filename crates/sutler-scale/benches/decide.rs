@@ -142,6 +142,7 @@ fn world(scale: Scale, now: Timestamp) -> World {
             labels: Arc::new(group.labels_of(size, place, &name)),
             taints: group.taints.clone().into(),
             allocatable: size.allocatable.clone(),
+            capacity: size.allocatable.clone(),
             pods: size.pods,
             ready: true,
             unschedulable: false,

@@ -204,6 +204,7 @@ impl<'a> Shrinker<'a> {
         let down = &group.down;
         match node.load.below(down.cpu, down.memory, down.window, now) {
             Judgement::Held => {}
+            Judgement::TooFew => reasons.push(Reason::TooFewReadings),
             Judgement::TooShort { until } => reasons.push(Reason::WatchedTooShort { until }),
             Judgement::Gap { from } => reasons.push(Reason::NoReadings { from }),
             Judgement::Broken { share } => reasons.push(Reason::Busy { idle: share }),

@@ -42,6 +42,8 @@ mod changes;
 mod children;
 #[path = "machines/clones.rs"]
 mod clones;
+#[path = "machines/cluster_scaling.rs"]
+mod cluster_scaling;
 #[path = "machines/cut.rs"]
 mod cut;
 #[path = "machines/defects.rs"]
@@ -62,6 +64,8 @@ mod libvirt;
 mod libvirt_neighbours;
 #[path = "machines/life.rs"]
 mod life;
+#[path = "machines/measured.rs"]
+mod measured;
 #[path = "machines/nodes.rs"]
 mod nodes;
 #[path = "machines/placement.rs"]
@@ -76,6 +80,8 @@ mod remote;
 mod removal;
 #[path = "machines/scaling.rs"]
 mod scaling;
+#[path = "machines/scheduler.rs"]
+mod scheduler;
 #[path = "machines/server.rs"]
 mod server;
 #[path = "machines/sets.rs"]

@@ -10,7 +10,7 @@ use sutler_api::{
 };
 
 use super::{Member, Plan, Trouble, time};
-use crate::{conditions, context::Context};
+use crate::{conditions, context::Context, scale::Source};
 
 /// What a status is made from.
 pub(super) struct Said<'a> {
@@ -108,6 +108,17 @@ pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
             Some(why) => set(list, type_, true, "Decided", why),
             None => conditions::clear(list, type_),
         }
+    }
+    match &said.scaling.load {
+        Some(Source::Measured) => {
+            let message = "how busy nodes are is what metrics.k8s.io says";
+            set(list, condition_types::LOAD_MEASURED, true, "NodeMetrics", message);
+        }
+        Some(Source::Requested { why }) => {
+            let message = format!("what pods ask for counts as load: {why}");
+            set(list, condition_types::LOAD_MEASURED, false, "Requests", &message);
+        }
+        None => conditions::clear(list, condition_types::LOAD_MEASURED),
     }
     match (stalled, said.trouble, said.warning) {
         (true, _, _) => set(list, condition_types::ERROR, true, reason, &message),

@@ -214,6 +214,9 @@ pub(super) fn tell(context: &Context, id: &Id, decision: &Decision, notes: &Note
     for (key, why) in &notes.partly {
         said.entry(key.clone()).or_default().partly = Some(why.clone());
     }
+    for (key, source) in &notes.load {
+        said.entry(key.clone()).or_default().load = Some(source.clone());
+    }
     let mut known = lock(&context.scaling);
     // What groups of other clusters have to say is told by those who look at them.
     let elsewhere = |key: &Key| {

@@ -133,6 +133,8 @@ pub enum Reason {
         /// Until when it is to be.
         until: Timestamp,
     },
+    /// Its use was read less than twice.
+    TooFewReadings,
     /// There are no readings of it for some time.
     NoReadings {
         /// Since when.
@@ -244,6 +246,7 @@ impl fmt::Display for Reason {
                 write!(f, "the node was idle in {idle} % of the readings, and 80 % are needed")
             }
             Self::WatchedTooShort { until } => write!(f, "the node is watched until {until} first"),
+            Self::TooFewReadings => write!(f, "the node's use was read less than twice so far"),
             Self::NoReadings { from } => {
                 write!(f, "there are no readings of the node's use after {from}")
             }

@@ -20,6 +20,8 @@ pub struct Node {
     pub taints: Arc<[Taint]>,
     /// What pods may have of it.
     pub allocatable: Resources,
+    /// What it has in all, the part that it keeps for itself included.
+    pub capacity: Resources,
     /// How many pods it takes.
     pub pods: i64,
     /// Whether its kubelet says that it is ready.
@@ -83,9 +85,11 @@ impl Node {
                 )
             })?,
         };
+        let capacity = status.capacity.as_ref().unwrap_or(&allocatable);
         let ready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready");
         Ok(Self {
             allocatable: Resources::read("status.allocatable", &allocatable)?.capped(),
+            capacity: Resources::read("status.capacity", capacity)?.capped(),
             pods,
             ready: ready.is_some_and(|condition| condition.status == "True"),
             unschedulable: spec.unschedulable.unwrap_or(false),

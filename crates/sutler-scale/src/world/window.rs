@@ -58,6 +58,8 @@ pub struct Window {
 pub enum Judgement {
     /// It held: over the whole window, without a gap, in four of five readings or more.
     Held,
+    /// There is no reading, or a single one.
+    TooFew,
     /// Readings do not cover the window yet; with no gap from now on they will at this time.
     TooShort {
         /// When.
@@ -148,11 +150,12 @@ impl Window {
             from.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
         };
         let begin = now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN);
-        let Some(first) = self.steps.front() else {
-            return Judgement::TooShort { until: later(now) };
-        };
-        // The reading before the window says what held when it began.
+        let Some(first) = self.steps.front() else { return Judgement::TooFew };
+        // The reading before the window says what held when it began. Where readings are further apart
+        // than the window is long, the last two count.
+        let least = if seconds > 0 { 2 } else { 1 };
         let from = self.steps.partition_point(|step| step.last <= begin).saturating_sub(1);
+        let from = from.min(self.steps.len().saturating_sub(least));
         let mut before: Option<Timestamp> = None;
         let (mut all, mut good) = (0usize, 0usize);
         for step in self.steps.iter().skip(from) {
@@ -172,6 +175,9 @@ impl Window {
         }
         if first.first > begin {
             return Judgement::TooShort { until: later(first.first) };
+        }
+        if all < least {
+            return Judgement::TooFew;
         }
         if good * 100 < all * SHARE {
             return Judgement::Broken { share: u32::try_from(good * 100 / all).unwrap_or(0) };
@@ -209,8 +215,19 @@ mod tests {
         let window = minutes([10]);
         assert_eq!(window.below(50, 50, 600, at(0)), Judgement::TooShort { until: at(600) });
         assert_eq!(window.below(50, 50, 0, at(0)), Judgement::Held);
-        let nothing = Window::new(600).below(50, 50, 600, at(0));
-        assert_eq!(nothing, Judgement::TooShort { until: at(600) });
+        assert_eq!(Window::new(600).below(50, 50, 600, at(0)), Judgement::TooFew);
+    }
+
+    #[test]
+    fn readings_that_are_further_apart_than_the_window_is_long_count_two_by_two() {
+        let mut window = Window::new(5);
+        window.push(at(0), load(10));
+        assert_eq!(window.below(50, 50, 5, at(20)), Judgement::TooFew);
+        window.push(at(15), load(10));
+        assert_eq!(window.below(50, 50, 5, at(20)), Judgement::Held);
+        window.push(at(30), load(90));
+        assert_eq!(window.below(50, 50, 5, at(36)), Judgement::Broken { share: 50 });
+        assert_eq!(window.above(50, 50, 5, at(36)), Judgement::Broken { share: 50 });
     }
 
     #[test]

@@ -103,6 +103,7 @@ pub(crate) fn add_node(world: &mut World, group: &str, name: &str) {
         labels: Arc::new(group.labels_of(size, place, name)),
         taints: group.taints.clone().into(),
         allocatable: size.allocatable.clone(),
+        capacity: size.allocatable.clone(),
         pods: size.pods,
         ready: true,
         unschedulable: false,

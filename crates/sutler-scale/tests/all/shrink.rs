@@ -65,6 +65,11 @@ fn defect_01_every_no_is_obeyed_and_has_its_reason() {
         window.push(ago(100), Load { cpu: 0, memory: 0 });
         window
     };
+    let once = {
+        let mut window = Window::new(600);
+        window.push(ago(0), Load { cpu: 0, memory: 0 });
+        window
+    };
     type Change = Box<dyn FnOnce(&mut World)>;
     let cases: Vec<(Change, Reason)> = vec![
         (Box::new(|w| one(w).paused = true), Reason::Paused),
@@ -96,10 +101,8 @@ fn defect_01_every_no_is_obeyed_and_has_its_reason() {
             Box::new(|w| node(w).keep.hours = Some("22:00-06:00".into())),
             Reason::Hours { until: later(14 * 3600) },
         ),
-        (
-            Box::new(|w| node(w).load = Window::new(600)),
-            Reason::WatchedTooShort { until: later(600) },
-        ),
+        (Box::new(|w| node(w).load = Window::new(600)), Reason::TooFewReadings),
+        (Box::new(|w| node(w).load = once), Reason::WatchedTooShort { until: later(600) }),
         (Box::new(|w| node(w).load = gap), Reason::NoReadings { from: ago(700) }),
         (Box::new(|w| node(w).load = load(50)), Reason::Busy { idle: 0 }),
         (

@@ -56,7 +56,7 @@ fn group(name: &str, nodes: u32) -> Value {
 
 impl Lab {
     /// Addresses of this case alone: all cases share the nodes of one cluster.
-    fn first_address(&self) -> u64 {
+    pub(crate) fn first_address(&self) -> u64 {
         let digits: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
         let neighbour = u64::from(self.namespace.ends_with("-too"));
         (2 * digits.parse::<u64>().unwrap() + neighbour) * 254

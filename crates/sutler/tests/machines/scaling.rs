@@ -51,7 +51,7 @@ pub(crate) fn set(name: &str, pods: u32, cpu: &str) -> Value {
 }
 
 /// What a group says under a type of condition.
-fn says<'a>(group: &'a Value, type_: &str) -> &'a str {
+pub(crate) fn says<'a>(group: &'a Value, type_: &str) -> &'a str {
     let conditions = group["status"]["conditions"].as_array().map(Vec::as_slice);
     let mut all = conditions.unwrap_or_default().iter();
     let found = all.find(|condition| condition["type"] == type_ && condition["status"] == "True");
@@ -115,7 +115,7 @@ impl Lab {
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    async fn scale_set(&self, name: &str, pods: u32) {
+    pub(crate) async fn scale_set(&self, name: &str, pods: u32) {
         let size = json!({"spec": {"replicas": pods}});
         self.change("apps/v1", "ReplicaSet", name, size).await;
     }
@@ -320,7 +320,13 @@ async fn a_busy_group_gets_one_node_more(lab: Lab) {
     lab.create(group("busy", 0, busy)).await;
     lab.create(set("web", 1, "900m")).await;
     lab.serving("web", 1).await;
-    lab.grown("busy", "with one more", has(2)).await;
+    let one_more = lab.grown("busy", "with one more", has(2)).await;
+    // Nobody measures anything here.
+    let conditions = one_more["status"]["conditions"].as_array().unwrap();
+    let load = conditions.iter().find(|condition| condition["type"] == "LoadMeasured").unwrap();
+    assert_eq!(load["status"], "False", "{load}");
+    let why = "what pods ask for counts as load: the cluster does not serve metrics.k8s.io";
+    assert_eq!(load["message"], why);
     // It stays, since the group would be as busy without it.
     let stays = |group: &Value| says(group, "ScaleDownHeld").contains("would be 90 % busy");
     lab.grown("busy", "told why it stays", stays).await;

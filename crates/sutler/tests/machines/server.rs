@@ -10,7 +10,10 @@ use std::{
 };
 
 use serde_json::json;
-use sutler_parity::{peer, target::USERS};
+use sutler_parity::{
+    peer::{self, Peer},
+    target::USERS,
+};
 
 /// Where the API is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub(crate) enum Form {
     Embedded,
     /// In the real kube-apiserver.
     Cluster,
+    /// In one of a whole cluster, with the real kube-scheduler and kwok for kubelets.
+    Scheduled,
 }
 
 /// A server of this process.
@@ -49,12 +54,14 @@ impl Form {
     pub(crate) fn server(self) -> Option<&'static Server> {
         static EMBEDDED: OnceLock<Server> = OnceLock::new();
         static CLUSTER: OnceLock<Option<Server>> = OnceLock::new();
+        static SCHEDULED: OnceLock<Option<Server>> = OnceLock::new();
         match self {
             Self::Embedded => Some(EMBEDDED.get_or_init(|| {
                 let words = ["--store", "sqlite", "--listen", "127.0.0.1:0"];
                 Server::start(&folder(), words.map(OsString::from).to_vec(), None)
             })),
-            Self::Cluster => CLUSTER.get_or_init(cluster).as_ref(),
+            Self::Cluster => CLUSTER.get_or_init(|| cluster(peer::shared)).as_ref(),
+            Self::Scheduled => SCHEDULED.get_or_init(|| cluster(peer::shared_cluster)).as_ref(),
         }
     }
 }
@@ -91,9 +98,9 @@ fn played(more: Vec<OsString>) -> &'static Server {
     Box::leak(Box::new(Server::start(&folder(), words, None)))
 }
 
-fn cluster() -> Option<Server> {
+fn cluster(peer: fn() -> Option<&'static Peer>) -> Option<Server> {
     // It drives a runtime of its own, which is not allowed within another.
-    let peer = std::thread::spawn(peer::shared).join().unwrap()?;
+    let peer = std::thread::spawn(peer).join().unwrap()?;
     assert!(peer.refused.is_empty(), "the real server refuses CRDs: {:?}", peer.refused);
     let folder = folder();
     let kubeconfig = folder.join("kubeconfig");
