@@ -2,7 +2,7 @@
 # tests.sh: all tests, with whatever servers they need.
 #
 # The simulation computes while the others mostly wait for something, so it runs beside them at a lower
-# priority. Those on real guests run with SUTLER_REAL_GUESTS=1, where libvirt can be set up.
+# priority. Those on real guests run where libvirt can be set up, and not with SUTLER_REAL_GUESTS=0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${SUTLER_CACHE:-$HOME/.cache/sutler}
@@ -10,7 +10,7 @@ guest=$cache/guest/guest.qcow2
 
 # Whatever is in the way of real guests (not root, no apt, no right to make networks) is said, and leaves
 # them out.
-if [ "${SUTLER_REAL_GUESTS:-0}" != 0 ]; then
+if [ "${SUTLER_REAL_GUESTS:-1}" != 0 ]; then
     trap './hack/libvirt.sh down || true' EXIT
     if ./hack/libvirt.sh up && ./hack/guest-image.sh "$guest"; then
         export SUTLER_GUEST_IMAGE=$guest
