@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Speed: the API server beside the real pair, providers on the wire beside those in process, and
+# Speed: the API server beside the real pair, providers on the wire beside those in process, nodes, and
 # machines from apply to Ready. Builds the release binary and the benches, and runs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +8,9 @@ cargo build --release --locked -p sutler-parity --bin bench
 ulimit -n 16384
 "${CARGO_TARGET_DIR:-target}/release/bench"
 cargo bench --locked -p sutler-rpc --bench wire
+# Nodes: machines found for those who wait, and a decision of the scaler, each beside the plain way.
+cargo bench --locked -p sutler-control --bench matching
+cargo bench --locked -p sutler-scale --bench decide
 # Real machines, where there is a libvirt for them.
 guest=${SUTLER_CACHE:-$HOME/.cache/sutler}/guest/guest.qcow2
 trap './hack/libvirt.sh down || true' EXIT
