@@ -19,7 +19,7 @@ use sutler_control::{
     },
 };
 use sutler_provider::{
-    Capabilities, CreateRequest, Listing, Machine, MachineId, Owner, Power, Token, View,
+    Capabilities, CreateRequest, Listing, Machine, MachineId, Owner, Power, Token, UniqueBy, View,
 };
 
 const RECORDS: usize = 1_000;
@@ -57,7 +57,13 @@ fn matching(members: usize, share: bool) -> Duration {
     let mut view = View::default();
     let listed = (0..members).map(member).collect();
     view.take_list(Listing { machines: listed, complete: true }, at(60));
-    let capabilities = Capabilities { list: true, ..Capabilities::default() };
+    let capabilities = Capabilities {
+        list: true,
+        token: false,
+        returns_id: false,
+        unique_by: UniqueBy::None,
+        ..Capabilities::default()
+    };
     let claims = Both { index: Mutex::new(index), provider: Key::new("ns", "p"), share };
     let found: Vec<VirtualMachine> =
         (0..RECORDS).map(|number| waiting(number, Some(&format!("vm-{number:04}")))).collect();
