@@ -29,6 +29,12 @@ pub use crate::{
     machine::status_difference,
 };
 
+/// The version of an object as a number: those of one object can be compared, on every server that
+/// Kubernetes knows.
+pub fn version_of(object: &impl Resource) -> u64 {
+    object.meta().resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
 /// A kind that is watched and kept in a cache.
 pub trait Watched:
     Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static

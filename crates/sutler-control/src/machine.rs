@@ -20,6 +20,7 @@ use sutler_api::{infra::VirtualMachine, names::reasons};
 use crate::{
     context::{Context, ProviderClaims},
     fleet::{Connection, Key, State, lock},
+    kit::version_of,
     plan::{Blocker, Inputs, Plan, Platform, Record, Step, plan},
     rules::{Rule, broken},
 };
@@ -172,18 +173,13 @@ async fn carry_out(
 /// The newer of the cached record and the one that our last write left.
 fn freshest(context: &Context, uid: &str, cached: Arc<VirtualMachine>) -> Arc<VirtualMachine> {
     context.slot(uid, |slot| match &slot.written {
-        Some(written) if version(written) > version(&cached) => written.clone(),
+        Some(written) if version_of(&**written) > version_of(&*cached) => written.clone(),
         Some(_) => {
             slot.written = None;
             cached
         }
         None => cached,
     })
-}
-
-/// Versions of one object can be compared as numbers, on every server that Kubernetes knows.
-fn version(vm: &VirtualMachine) -> u64 {
-    vm.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 fn platform(

@@ -34,6 +34,7 @@ use tokio::sync::mpsc;
 use crate::{
     context::{Context, SPACING},
     fleet::{Key, lock},
+    kit::version_of,
     machine::{AGAIN, Error, status_difference},
 };
 
@@ -374,11 +375,8 @@ fn written(
 
 /// The newer of the cached record and the one that our last write left.
 fn freshest(context: &Context, cached: Arc<VMSet>) -> Arc<VMSet> {
-    let version = |set: &VMSet| -> u64 {
-        set.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
-    };
     context.sets.memory(&cached.uid().unwrap_or_default(), |memory| match &memory.written {
-        Some(written) if version(written) > version(&cached) => written.clone(),
+        Some(written) if version_of(&**written) > version_of(&*cached) => written.clone(),
         _ => {
             memory.written = None;
             cached

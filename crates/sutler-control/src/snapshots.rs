@@ -30,6 +30,7 @@ use sutler_provider::{SnapshotId, TaskId};
 use crate::{
     context::Context,
     fleet::{Key, lock},
+    kit::version_of,
     links::Link,
     machine::Error,
     plan::Blocker,
@@ -334,18 +335,13 @@ fn read_intent(snapshot: &VMSnapshot) -> Result<Option<Intent>, String> {
 /// The newer of the cached object and the one that our last write left.
 fn freshest(entry: &mut Entry, cached: Arc<VMSnapshot>) -> Arc<VMSnapshot> {
     match &entry.written {
-        Some(written) if version(written) > version(&cached) => written.clone(),
+        Some(written) if version_of(&**written) > version_of(&*cached) => written.clone(),
         Some(_) => {
             entry.written = None;
             cached
         }
         None => cached,
     }
-}
-
-/// Versions of one object can be compared as numbers, on every server that Kubernetes knows.
-fn version(snapshot: &VMSnapshot) -> u64 {
-    snapshot.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 fn later(at: Timestamp, by: Duration) -> Timestamp {

@@ -24,7 +24,7 @@ use sutler_api::{
     names::{MANAGER, annotations, finalizers, labels, reasons},
     refs::ObjectRef,
 };
-use sutler_control::kit::{Key, lock, status_difference};
+use sutler_control::kit::{Key, lock, status_difference, version_of};
 
 pub use members::Members;
 pub use plan::{Leave, MOST, Member, Plan, REPLACED, Wanted, free_names, name_of, plan};
@@ -410,13 +410,10 @@ fn wrote(context: &Context, mut fresh: NodeGroup) {
 
 /// The newer of the cached group and the one that our last write left.
 fn freshest(context: &Context, cached: Arc<NodeGroup>) -> Arc<NodeGroup> {
-    let version = |group: &NodeGroup| -> u64 {
-        group.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
-    };
     let uid = cached.uid().unwrap_or_default();
     let mut written = lock(&context.written_groups);
     match written.get(&uid) {
-        Some(newer) if version(newer) > version(&cached) => newer.clone(),
+        Some(newer) if version_of(&**newer) > version_of(&*cached) => newer.clone(),
         _ => {
             written.remove(&uid);
             cached

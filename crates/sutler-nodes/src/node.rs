@@ -26,7 +26,7 @@ use sutler_api::{
     infra::VirtualMachine,
     names::{MANAGER, reasons},
 };
-use sutler_control::kit::{Key, lock, status_difference};
+use sutler_control::kit::{Key, lock, status_difference, version_of};
 
 use execute::{Done, carry_out};
 
@@ -388,17 +388,12 @@ fn wrote(context: &Context, uid: &str, mut fresh: VPSieNode) {
 /// The newer of the cached record and the one that our last write left.
 fn freshest(context: &Context, uid: &str, cached: Arc<VPSieNode>) -> Arc<VPSieNode> {
     context.memory(uid, |memory| match &memory.written {
-        Some(written) if version(written) > version(&cached) => written.clone(),
+        Some(written) if version_of(&**written) > version_of(&*cached) => written.clone(),
         _ => {
             memory.written = None;
             cached
         }
     })
-}
-
-/// Versions of one object can be compared as numbers, on every server that Kubernetes knows.
-fn version(node: &VPSieNode) -> u64 {
-    node.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 /// The keys of records by group, for whoever removes them.

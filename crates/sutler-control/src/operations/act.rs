@@ -20,7 +20,7 @@ use super::{
     request::{Request, Wish},
     standing::{Standing, standing},
 };
-use crate::{context::Context, fleet::Key, images, machine::Error};
+use crate::{context::Context, fleet::Key, images, kit::version_of, machine::Error};
 
 /// How it goes on.
 pub(crate) enum Next {
@@ -202,14 +202,9 @@ async fn machine(
     work.remember(|memo| {
         memo.acted = true;
         memo.generation = fresh.metadata.generation.unwrap_or_default();
-        memo.version = version(&fresh);
+        memo.version = version_of(&fresh);
     });
     Ok(Next::Go)
-}
-
-/// Versions of one object can be compared as numbers, on every server that Kubernetes knows.
-fn version(vm: &VirtualMachine) -> u64 {
-    vm.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 /// The word by which this Operation's restart is told from every other.
@@ -307,7 +302,7 @@ async fn follow(work: &Work<'_>, key: &Key, wish: &Wish) -> Result<Next, Error> 
     }
     let memo = work.memo();
     // A cache that is behind says nothing of what was asked for.
-    if version(&vm) < memo.version {
+    if version_of(&*vm) < memo.version {
         return Ok(Next::Go);
     }
     let memory = vm.uid().map(|uid| work.context.slot(&uid, |slot| slot.memory.clone()));

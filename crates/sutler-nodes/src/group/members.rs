@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
 use sutler_api::autoscaler::{VPSieNode, VpsieNodePhase as Phase};
-use sutler_control::kit::Key;
+use sutler_control::kit::{Key, version_of};
 
 use super::plan::{Leave, Member};
 use crate::{context::key_of, node};
@@ -90,11 +90,6 @@ impl Members {
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.records.keys()
     }
-}
-
-/// Versions of one object can be compared as numbers.
-fn version_of(record: &VPSieNode) -> u64 {
-    record.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 fn read(record: &VPSieNode) -> Member {
