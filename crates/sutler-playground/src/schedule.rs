@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sutler_scale::{
-    filters::{self, Guest, NodeFacts, Refusal, Site},
+    filters::{self, Guest, Refusal, Site},
     world::{Labels, Load, Node, Pod, Resources},
 };
 
@@ -15,20 +15,7 @@ pub(crate) fn schedule(
     waiting: &[Pod],
     namespaces: &BTreeMap<String, Labels>,
 ) -> Vec<Result<String, String>> {
-    let mut sites: Vec<Site<'_>> = nodes
-        .iter()
-        .map(|node| Site {
-            facts: NodeFacts {
-                name: &node.name,
-                labels: &node.labels,
-                taints: &node.taints,
-                unschedulable: node.unschedulable,
-            },
-            allocatable: &node.allocatable,
-            most_pods: node.pods,
-            guests: Vec::new(),
-        })
-        .collect();
+    let mut sites: Vec<Site<'_>> = nodes.iter().map(Site::empty).collect();
     for (at, pod) in bound {
         sites[*at].guests.push(Guest { shape: &pod.shape, terminating: pod.terminating });
     }

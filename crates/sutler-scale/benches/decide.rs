@@ -342,21 +342,7 @@ fn workload(number: usize, scale: Scale, dice: &mut Dice) -> Shape {
 /// Each waiting pod against each node, then against a new node of each group; looking at every pod
 /// on every node where a rule asks for it.
 fn naive(world: &World) -> usize {
-    let mut sites: Vec<Site<'_>> = world
-        .nodes()
-        .values()
-        .map(|node| Site {
-            facts: NodeFacts {
-                name: &node.name,
-                labels: &node.labels,
-                taints: &node.taints,
-                unschedulable: node.unschedulable,
-            },
-            allocatable: &node.allocatable,
-            most_pods: node.pods,
-            guests: Vec::new(),
-        })
-        .collect();
+    let mut sites: Vec<Site<'_>> = world.nodes().values().map(Site::empty).collect();
     let numbers: BTreeMap<&str, usize> =
         world.nodes().keys().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
     for pod in world.pods() {

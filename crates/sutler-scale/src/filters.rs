@@ -13,7 +13,7 @@ pub use fixed::{NodeFacts, fixed};
 pub(crate) use fixed::{selected, untolerated};
 pub use refusal::Refusal;
 
-use crate::world::{Labels, Resources, Shape, Spread, Term};
+use crate::world::{Labels, Node, Resources, Shape, Spread, Term};
 
 /// A node with the pods on it.
 #[derive(Clone, Debug)]
@@ -26,6 +26,23 @@ pub struct Site<'a> {
     pub most_pods: i64,
     /// The pods on it.
     pub guests: Vec<Guest<'a>>,
+}
+
+impl<'a> Site<'a> {
+    /// A node without pods.
+    pub fn empty(node: &'a Node) -> Self {
+        Self {
+            facts: NodeFacts {
+                name: &node.name,
+                labels: &node.labels,
+                taints: &node.taints,
+                unschedulable: node.unschedulable,
+            },
+            allocatable: &node.allocatable,
+            most_pods: node.pods,
+            guests: Vec::new(),
+        }
+    }
 }
 
 /// A pod on a node.

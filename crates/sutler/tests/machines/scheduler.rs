@@ -14,7 +14,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
 use sutler_parity::peer::KWOK_NODE;
 use sutler_scale::{
-    filters::{self, Guest, NodeFacts, Site},
+    filters::{self, Guest, Site},
     world::{self, Claims, Labels},
 };
 
@@ -345,16 +345,7 @@ fn sites<'a>(nodes: &'a [world::Node], bound: &'a [(usize, world::Pod)]) -> Vec<
         let on = bound.iter().filter(move |(on, _)| *on == at);
         on.map(|(_, pod)| Guest { shape: &pod.shape, terminating: pod.terminating }).collect()
     };
-    let site = |(at, node): (usize, &'a world::Node)| Site {
-        facts: NodeFacts {
-            name: &node.name,
-            labels: &node.labels,
-            taints: &node.taints,
-            unschedulable: node.unschedulable,
-        },
-        allocatable: &node.allocatable,
-        most_pods: node.pods,
-        guests: guests(at),
-    };
+    let site =
+        |(at, node): (usize, &'a world::Node)| Site { guests: guests(at), ..Site::empty(node) };
     nodes.iter().enumerate().map(site).collect()
 }
