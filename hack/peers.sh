@@ -142,15 +142,20 @@ GO
     publish "$name" "$work/etcd/out" "$etcd_dir" "$start"
 }
 
+# go_install FOLDER PROGRAM: builds a program that needs no settings of its own.
+go_install() {
+    mkdir "$work/$1"
+    GOBIN=$work/$1 go install -trimpath -ldflags "-s -w" "$2" >"$work/$1.log" 2>&1 ||
+        { cat "$work/$1.log"; return 1; }
+}
+
 kwok() {
     local name="kwok $KWOK_VERSION" start
     cached "$name" "$kwok_dir" && return
     command -v go >/dev/null || { skip "$name: Go is not installed"; return 0; }
     start=$(date +%s)
     say "$name: building (about a minute)"
-    mkdir "$work/kwok"
-    GOBIN=$work/kwok go install -trimpath -ldflags "-s -w" "sigs.k8s.io/kwok/cmd/kwok@v$KWOK_VERSION" \
-        >"$work/kwok.log" 2>&1 || { cat "$work/kwok.log"; return 1; }
+    go_install kwok "sigs.k8s.io/kwok/cmd/kwok@v$KWOK_VERSION"
     # What its kubelets do is not in the program: nodes become ready and stay so, pods run and go.
     local stages part
     stages=$(go env GOMODCACHE)/sigs.k8s.io/kwok@v$KWOK_VERSION/kustomize/stage
@@ -167,9 +172,7 @@ helm() {
     command -v go >/dev/null || { skip "$name: Go is not installed"; return 0; }
     start=$(date +%s)
     say "$name: building (about a minute)"
-    mkdir "$work/helm"
-    GOBIN=$work/helm go install "helm.sh/helm/v3/cmd/helm@v$HELM_VERSION" >"$work/helm.log" 2>&1 ||
-        { cat "$work/helm.log"; return 1; }
+    go_install helm "helm.sh/helm/v3/cmd/helm@v$HELM_VERSION"
     publish "$name" "$work/helm" "$helm_dir" "$start"
 }
 
