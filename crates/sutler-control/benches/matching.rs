@@ -10,7 +10,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::json;
-use sutler_api::infra::VirtualMachine;
+use sutler_api::{infra::VirtualMachine, names::annotations};
 use sutler_control::{
     fleet::Key,
     index::Index,
@@ -126,9 +126,9 @@ fn waiting(number: usize, id: Option<&str>) -> VirtualMachine {
     serde_json::from_value(json!({
         "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine",
         "metadata": { "name": name, "namespace": "ns", "uid": format!("u-{number:04}"), "annotations": {
-            "sutler.dev/token": format!("u-{number:04}-1"),
-            "sutler.dev/first-requested-at": requested, "sutler.dev/create-requested-at": requested,
-            "sutler.dev/platform-name": name,
+            (annotations::TOKEN): format!("u-{number:04}-1"),
+            (annotations::FIRST_REQUESTED_AT): requested, (annotations::CREATE_REQUESTED_AT): requested,
+            (annotations::PLATFORM_NAME): name,
         } },
         "spec": { "providerRef": { "name": "p" }, "managedNode": { "cluster": "c", "group": "pool" } },
         "status": { "id": id, "createdAt": made, "incarnation": 1 },

@@ -19,6 +19,8 @@ use crate::{
 both!(a_group_that_names_no_provider_is_on_vpsie_and_keeps_to_credentials_that_work);
 
 const CLUSTER: &str = "c-1";
+/// A token that VPSie does not know.
+const WRONG: &str = "a-token-that-is-wrong";
 
 fn group() -> Value {
     json!({"apiVersion": AUTOSCALER, "kind": "NodeGroup",
@@ -66,11 +68,11 @@ async fn a_group_that_names_no_provider_is_on_vpsie_and_keeps_to_credentials_tha
     // Credentials that never worked.
     system
         .create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "vpsie-secret"},
-            "data": data(&[("token", "wrong"), ("url", &fake.endpoint())])}))
+            "data": data(&[("token", WRONG), ("url", &fake.endpoint())])}))
         .await;
     let known = |provider: &Value| ready(provider)["reason"] == "Denied";
     let denied = system.until_of(INFRA, "Provider", "vpsie", "denied", known).await.unwrap();
-    assert!(!denied.to_string().contains("wrong\""), "no secret is ever said: {denied}");
+    assert!(!denied.to_string().contains(WRONG), "no secret is ever said: {denied}");
     let quick =
         json!({"spec": {"discovery": {"interval": "1s"}, "healthCheck": {"interval": "1s"}}});
     system.patch_of("Provider", "vpsie", quick).await.unwrap();
@@ -83,7 +85,7 @@ async fn a_group_that_names_no_provider_is_on_vpsie_and_keeps_to_credentials_tha
     lab.node_record("web-0001", "ready", |node| node["status"]["phase"] == "Ready").await;
 
     // A rotation that goes wrong ends nothing that works.
-    system.token("wrong again").await;
+    system.token("another-that-is-wrong").await;
     let kept = system.provider_says("CredentialsValid", "the old credentials stay in use").await;
     assert_eq!(ready(&kept)["status"], "True", "{kept:#}");
     lab.resize("web", 2).await;
