@@ -100,6 +100,9 @@ pub mod annotations {
     pub const PREPARE_ON: &str = "sutler.dev/prepare-on";
     /// What a VMImage is called on the platforms that it was brought to, by Provider, as JSON.
     pub const PREPARED_AS: &str = "sutler.dev/prepared-as";
+    /// When each Provider was last asked to bring a VMImage, and how often, as JSON. Written before the
+    /// provider is called.
+    pub const PREPARE_ASKED: &str = "sutler.dev/prepare-asked";
     /// What was asked of a platform for a VMSnapshot, as JSON: the snapshot's name there, the machine
     /// and when. Written before the provider is called.
     pub const SNAPSHOT_INTENT: &str = "sutler.dev/snapshot-intent";

@@ -12,7 +12,7 @@ use sutler_schema::error::FieldError;
 
 /// The folder of the tests.
 pub(crate) fn folder(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+    std::path::absolute("tests").unwrap().join(name)
 }
 
 /// All manifests, by name.

@@ -114,6 +114,14 @@ impl Claims for Both {
         self.index.lock().unwrap().better(&self.provider, name, wanted, uid)
     }
 
+    fn meant(&self, machine: &Machine, uid: &str) -> bool {
+        self.index.lock().unwrap().meant(&self.provider, machine, uid)
+    }
+
+    fn misclaimed(&self, machine: &Machine, uid: &str) -> bool {
+        self.index.lock().unwrap().misclaimed(&self.provider, machine, uid)
+    }
+
     fn row(&self, group: &Group<'_>) -> Arc<Row> {
         let own = if self.share { group.own } else { group.own.or(Some("")) };
         self.index.lock().unwrap().row(&self.provider, &Group { own, ..*group })

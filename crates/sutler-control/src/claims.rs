@@ -1,10 +1,7 @@
 //! Exclusive claims on machines that can carry no token: a Lease per machine, which only one record
 //! can create.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -122,30 +119,15 @@ pub(crate) async fn is_anothers(
 
 /// All records as the API itself has them, listed after this was called: once for all who call meanwhile.
 async fn fresh(context: &Arc<Context>) -> Result<Arc<Index>, Error> {
-    let came = context.fresh.clock.fetch_add(1, Ordering::SeqCst);
-    let mut last = context.fresh.last.lock().await;
-    if let Some((begun, index)) = &*last
-        && *begun > came
-    {
-        return Ok(index.clone());
-    }
-    let begun = context.fresh.clock.fetch_add(1, Ordering::SeqCst);
-    let api: Api<VirtualMachine> = Api::all(context.client.clone());
-    let mut index = Index::default();
-    for vm in api.list(&ListParams::default()).await? {
-        index.put(&vm);
-    }
-    let index = Arc::new(index);
-    *last = Some((begun, index.clone()));
-    Ok(index)
-}
-
-/// The last list of all records, and when it was begun. Who waits for it holds the lock: one list at a
-/// time is the point of it.
-#[derive(Default)]
-pub(crate) struct Fresh {
-    clock: AtomicU64,
-    last: tokio::sync::Mutex<Option<(u64, Arc<Index>)>>,
+    let list = || async {
+        let api: Api<VirtualMachine> = Api::all(context.client.clone());
+        let mut index = Index::default();
+        for vm in api.list(&ListParams::default()).await? {
+            index.put(&vm);
+        }
+        Ok(index)
+    };
+    context.fresh.read(list).await
 }
 
 /// Whether the holder of a claim is there and still says that the machine is its own.

@@ -110,12 +110,14 @@ pub struct Context {
     pub(crate) slots: Mutex<BTreeMap<String, Box<Slot>>>,
     pub(crate) index: Mutex<Index>,
     /// All records as the API has them, for those who must not trust a cache.
-    pub(crate) fresh: crate::claims::Fresh,
+    pub(crate) fresh: crate::fresh::Fresh<crate::index::Index>,
     /// Whether all records are in the index.
     pub(crate) indexed: AtomicBool,
     pub(crate) operations_index: Mutex<crate::operations::Operations>,
     /// Images on their way to a Provider, by the image's UID.
     pub(crate) imports: Mutex<BTreeMap<(String, Key), crate::images::Import>>,
+    /// How often a platform was asked for an image with the request that this process may send now.
+    pub(crate) asks: Mutex<BTreeMap<(String, Key), u32>>,
     pub(crate) snapshots: Store<VMSnapshot>,
     pub(crate) clones: Store<VMClone>,
     /// What snapshots hang on.
@@ -281,6 +283,14 @@ impl Claims for ProviderClaims<'_> {
 
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool {
         lock(&self.context.index).better(self.provider, name, wanted, uid)
+    }
+
+    fn meant(&self, machine: &Machine, uid: &str) -> bool {
+        lock(&self.context.index).meant(self.provider, machine, uid)
+    }
+
+    fn misclaimed(&self, machine: &Machine, uid: &str) -> bool {
+        lock(&self.context.index).misclaimed(self.provider, machine, uid)
     }
 
     fn row(&self, group: &Group<'_>) -> Arc<Row> {

@@ -4,6 +4,7 @@
 //! the place of a disk that machines stand on. The names are written down, with the finalizer,
 //! before anything is brought; all of them are removed with the image.
 
+mod asked;
 mod import;
 mod remove;
 mod status;
@@ -35,6 +36,8 @@ use crate::{
     machine::{Error, image::source_for},
     rules::{Rule, broken},
 };
+
+use asked::Asked;
 
 pub(crate) use import::Import;
 
@@ -174,15 +177,23 @@ impl Work {
         format!("{}-{hash}", platform_name(&self.key.name, &self.uid, 50))
     }
 
-    /// Writes down, with the finalizer, what the image is going to be called on which Provider.
-    /// False says that it was written just now.
+    /// Writes down, with the finalizer, what the image is going to be called on which Provider, and that
+    /// it is asked for there now. False says that it was written just now.
     async fn write_down(&self, wanted: &BTreeSet<Key>) -> Result<bool, Error> {
         let mut names = self.written_down();
         let before = names.clone();
+        let mut asked = self.asked();
+        let mut asks: Vec<(Key, u32)> = Vec::new();
+        let now = self.context.clock.now();
         for provider in wanted.iter().filter(|provider| self.takes_images(provider)) {
             names.entry(provider.clone()).or_default().insert(self.target());
+            if self.is_to_be_written(provider) {
+                let times = asked.get(&provider.to_string()).map_or(0, |asked| asked.times) + 1;
+                asked.insert(provider.to_string(), Asked { at: now, times });
+                asks.push((provider.clone(), times));
+            }
         }
-        if names == before {
+        if names == before && asks.is_empty() {
             return Ok(true);
         }
         let names: BTreeMap<String, _> =
@@ -192,10 +203,13 @@ impl Work {
             finalizers.push(finalizers::VM_IMAGE.to_owned());
         }
         let names = serde_json::to_string(&names).unwrap_or_default();
-        self.patch(json!({
-            "finalizers": finalizers, "annotations": { annotations::PREPARED_AS: names },
-        }))
-        .await?;
+        let asked = serde_json::to_string(&asked).unwrap_or_default();
+        let notes = json!({ annotations::PREPARED_AS: names, annotations::PREPARE_ASKED: asked });
+        if self.patch(json!({ "finalizers": finalizers, "annotations": notes })).await? {
+            let asks =
+                asks.into_iter().map(|(provider, times)| ((self.uid.clone(), provider), times));
+            lock(&self.context.asks).extend(asks);
+        }
         Ok(false)
     }
 
@@ -218,14 +232,17 @@ impl Work {
         connection.and_then(|c| c.capabilities()).is_some_and(|can| can.image_import)
     }
 
-    /// How the image stands on a Provider; none where it need not be brought.
-    async fn stand(&self, provider: &Key) -> Result<Option<Stand>, Error> {
+    /// What this process knows of this generation on a Provider, where nothing is due.
+    fn resting(&self, provider: &Key) -> Option<Import> {
         let entry = (self.uid.clone(), provider.clone());
         let known = lock(&self.context.imports).get(&entry).cloned();
         let known = known.filter(|import| import.generation == self.generation);
-        if let Some(import) = known
-            && !import.due(self.context.clock.now())
-        {
+        known.filter(|import| !import.due(self.context.clock.now()))
+    }
+
+    /// How the image stands on a Provider; none where it need not be brought.
+    async fn stand(&self, provider: &Key) -> Result<Option<Stand>, Error> {
+        if let Some(import) = self.resting(provider) {
             return Ok(Some(import.stand()));
         }
         // What was there stays so while nobody can be asked.

@@ -233,9 +233,38 @@ impl Index {
 
     /// Whether another record than `uid` has this machine: its ID, and made when it was.
     pub fn claimed(&self, provider: &Key, machine: &Machine, uid: &str) -> bool {
+        self.claimants(provider, machine, uid).next().is_some()
+    }
+
+    /// Whether another record than `uid` has this machine, and is itself called otherwise: platforms give
+    /// the ID of a dead machine to the next one, even within the second.
+    pub fn misclaimed(&self, provider: &Key, machine: &Machine, uid: &str) -> bool {
+        let name = Reference::Name(provider.clone(), machine.name.to_lowercase());
+        self.claimants(provider, machine, uid)
+            .any(|entry| !entry.references.iter().any(|reference| **reference == name))
+    }
+
+    /// Whether another record than `uid` is called just as this machine is, and asked for one before it
+    /// was made.
+    pub fn meant(&self, provider: &Key, machine: &Machine, uid: &str) -> bool {
+        let name = Reference::Name(provider.clone(), machine.name.to_lowercase());
+        self.using(&name).filter_map(|key| self.references.get(key)).any(|entry| {
+            let before =
+                |(asked, made): (Timestamp, Timestamp)| asked.as_second() <= made.as_second();
+            entry.uid != uid && entry.asked.zip(machine.created_at).is_some_and(before)
+        })
+    }
+
+    /// Other records than `uid` that have a machine: its ID, and made when it was.
+    fn claimants(
+        &self,
+        provider: &Key,
+        machine: &Machine,
+        uid: &str,
+    ) -> impl Iterator<Item = &Entry> {
         let machine_of = Reference::Machine(provider.clone(), machine.id.clone());
         let made = machine.created_at.map(|at| at.as_second());
-        self.using(&machine_of).filter_map(|key| self.references.get(key)).any(|entry| {
+        self.using(&machine_of).filter_map(|key| self.references.get(key)).filter(move |entry| {
             entry.uid != uid && (entry.made.is_none() || made.is_none() || entry.made == made)
         })
     }
@@ -288,7 +317,7 @@ impl Index {
         }
     }
 
-    fn using(&self, reference: &Reference) -> impl Iterator<Item = &Key> {
+    fn using<'a>(&'a self, reference: &Reference) -> impl Iterator<Item = &'a Key> + use<'a> {
         let (one, many) = match self.users.get(reference) {
             None => (None, None),
             Some(Users::One(key)) => (Some(key), None),

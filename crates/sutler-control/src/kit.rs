@@ -27,6 +27,7 @@ pub use crate::{
     events::Recorder,
     fleet::{Key, lock},
     machine::status_difference,
+    pace::Pace,
 };
 
 /// The version of an object as a number: those of one object can be compared, on every server that

@@ -12,6 +12,7 @@ mod context;
 mod disks;
 mod events;
 pub mod fleet;
+mod fresh;
 mod images;
 pub mod index;
 pub mod kit;
@@ -22,9 +23,12 @@ pub mod metrics;
 mod networks;
 mod operations;
 pub mod orphans;
+mod pace;
 mod placement;
 pub mod plan;
 mod providers;
+#[cfg(test)]
+mod races;
 mod recent;
 mod removal;
 pub mod rules;
@@ -38,3 +42,8 @@ mod used;
 pub use context::{Context, Outside, Settings};
 pub use leader::lead;
 pub use run::{Start, run};
+
+/// What is shared between threads is made of these; `races.rs` puts others in their place.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+}

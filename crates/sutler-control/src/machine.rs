@@ -52,6 +52,11 @@ pub(crate) fn error_policy(
     context.counters.count_api_error();
     let record = Key::new(vm.namespace().unwrap_or_default(), vm.name_any());
     let error = source as &dyn std::error::Error;
+    // What is refused now is refused in a second as well, and somebody should know.
+    if matches!(source, kube::Error::Api(status) if matches!(status.code, 400 | 403 | 422)) {
+        tracing::warn!(%record, error, "the API server refuses what is written about a machine");
+        return Action::requeue(Duration::from_secs(30));
+    }
     tracing::debug!(%record, error, "a machine's record is tried again");
     Action::requeue(Duration::from_secs(1))
 }

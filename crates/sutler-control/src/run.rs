@@ -92,6 +92,7 @@ pub async fn run(
         indexed: Default::default(),
         operations_index: Default::default(),
         imports: Default::default(),
+        asks: Default::default(),
         removals: Default::default(),
         disk_looks: Default::default(),
         writes: Mutex::new(Recent::new(WRITES)),

@@ -88,7 +88,16 @@ impl Shared {
         self.wake(changed);
     }
 
-    fn wake(&self, sets: Vec<Key>) {
+    /// Wakes the sets that these machines are of.
+    pub(crate) fn wake_of(&self, machines: &BTreeSet<Key>) {
+        let members = lock(&self.members);
+        let sets: BTreeSet<Key> =
+            machines.iter().filter_map(|key| members.set_of(key).cloned()).collect();
+        drop(members);
+        self.wake(sets);
+    }
+
+    fn wake(&self, sets: impl IntoIterator<Item = Key>) {
         for set in sets {
             // The receiver is gone only when the controllers stop.
             let _ = self.wakes.send(ObjectRef::new(&set.name).within(&set.namespace));

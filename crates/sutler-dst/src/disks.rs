@@ -48,6 +48,8 @@ pub(crate) async fn act(client: &Client, set: &str, rng: &mut StdRng) {
 pub struct Disks {
     /// Those on record, by UID.
     records: BTreeMap<String, VMDisk>,
+    /// Those that are off the books and were to be removed.
+    removed: BTreeSet<String>,
     /// Which disk on a platform each key stood for, while its record is there.
     numbers: BTreeMap<DiskKey, u64>,
     /// What a set ever said about its disks: whether they go when it shrinks, and when it goes.
@@ -104,6 +106,7 @@ impl Disks {
     /// A record went off the books: its disk did before.
     pub fn gone(&mut self, uid: &str, sims: &BTreeMap<String, Sim>) -> Result<(), String> {
         let Some(disk) = self.records.remove(uid) else { return Ok(()) };
+        self.removed.insert(uid.to_owned());
         let key = key_of(uid);
         self.numbers.remove(&key);
         match sims.values().any(|sim| sim.kept().iter().any(|kept| kept.key == key)) {
@@ -130,7 +133,11 @@ impl Disks {
     /// A disk is about to be removed: its record is going, and nobody has it.
     pub fn remove_sent(&self, key: &DiskKey) -> Result<(), String> {
         let Some(record) = self.records.get(uid_of(key)) else {
-            return Err(format!("disks: {key} is removed, and no record says so"));
+            // A view that is behind removes it once more: the key is that record's alone.
+            return match self.removed.contains(uid_of(key)) {
+                true => Ok(()),
+                false => Err(format!("disks: {key} is removed, and no record says so")),
+            };
         };
         let user = record.status.as_ref().and_then(|status| status.vm_ref.as_ref());
         match record.metadata.deletion_timestamp.is_some() && user.is_none() {

@@ -138,8 +138,12 @@ impl Hooks {
         }
     }
 
-    /// A record says that its machine is on: its guest was told.
+    /// A record says that its machine is on: its guest was told. One that goes may find a second machine
+    /// of its own, which nobody has to tell anything.
     pub fn judge_written(&self, vm: &VirtualMachine) -> std::result::Result<(), String> {
+        if vm.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
         let asked = vm.spec.lifecycle.as_ref().is_some_and(|hooks| hooks.post_start.is_some());
         let status = vm.status.as_ref().filter(|_| asked);
         let on = status.filter(|status| status.power_state == Some(PowerState::On));

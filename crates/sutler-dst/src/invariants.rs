@@ -258,7 +258,7 @@ impl Judge {
                 }
             }
         }
-        let apart = self.sets.judge_places(sim);
+        let apart = self.sets.judge_places(sim, &self.records);
         self.insist(apart);
         let same = self.disks.judge_platform(sim);
         self.insist(same);

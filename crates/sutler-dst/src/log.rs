@@ -47,10 +47,15 @@ impl Log {
         })))
     }
 
-    /// Notes what was found wrong first, for a run that has to be cut off.
+    /// Notes what was found wrong first, where it happened, and for a run that has to be cut off.
     pub fn found_wrong(&self, what: &str) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        log.wrong.get_or_insert_with(|| what.to_owned());
+        if log.wrong.is_some() {
+            return;
+        }
+        log.wrong = Some(what.to_owned());
+        drop(log);
+        self.line("judge", what);
     }
 
     /// Allows for the lines of a large run.

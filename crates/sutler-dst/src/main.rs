@@ -1,6 +1,9 @@
 //! Runs seeds from the command line.
 
-use std::{process::ExitCode, time::Instant};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::Parser;
 use sutler_control::rules::Rule;
@@ -9,6 +12,9 @@ use sutler_dst::{Scenario, fork::Farm};
 /// A run is mostly small objects that come and go.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How often a long run says how far it is.
+const PROGRESS: Duration = Duration::from_secs(60);
 
 /// Runs seeds of the simulation.
 #[derive(Debug, Parser)]
@@ -69,6 +75,7 @@ fn main() -> ExitCode {
     let begun = Instant::now();
     let (mut next, end) = (args.from, args.from + args.count);
     let (mut failures, mut hash) = (0u64, 0u64);
+    let (mut done, mut said) = (0u64, begun);
     while next < end || !farm.is_idle() {
         // With a rule broken, one seed that notices is enough.
         if failures > 0 && broken.is_some() {
@@ -88,9 +95,18 @@ fn main() -> ExitCode {
             failures += 1;
             verdict(&outcome);
         }
+        done += 1;
+        if said.elapsed() >= PROGRESS {
+            said = Instant::now();
+            let pace = done as f64 / begun.elapsed().as_secs_f64();
+            let (at, count) = (outcome.seed, args.count);
+            eprintln!(
+                "{done} of {count} seeds, {failures} violations, at {at}, {pace:.1} a second"
+            );
+        }
     }
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{} seeds in {seconds:.1} s, {failures} violations, hash {hash:016x}", args.count);
+    println!("{done} seeds in {seconds:.1} s, {failures} violations, hash {hash:016x}");
     match failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,

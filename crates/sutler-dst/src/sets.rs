@@ -274,8 +274,13 @@ impl Sets {
         }
     }
 
-    /// Machines that are to be kept apart are on hosts of their own.
-    pub fn judge_places(&self, sim: &Sim) -> Result<(), String> {
+    /// Machines that are to be kept apart are on hosts of their own. What a platform makes a second time
+    /// after its record is gone is an orphan, and where it stands nobody could know.
+    pub fn judge_places(
+        &self,
+        sim: &Sim,
+        records: &BTreeMap<String, VirtualMachine>,
+    ) -> Result<(), String> {
         if self.apart.is_empty() {
             return Ok(());
         }
@@ -284,7 +289,7 @@ impl Sets {
             let (Some(token), Some(host)) = (&truth.machine.token, &truth.machine.host) else {
                 continue;
             };
-            if !self.apart.contains(&token.uid) {
+            if !self.apart.contains(&token.uid) || !records.contains_key(&token.uid) {
                 continue;
             }
             let other = on.insert(host.clone(), token.uid.clone());

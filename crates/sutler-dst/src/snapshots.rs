@@ -111,6 +111,14 @@ struct Sent {
     record: String,
     at: Instant,
     known: bool,
+    /// Answered with an error that says that nothing came of it.
+    refused: bool,
+}
+
+impl Sent {
+    const fn new(record: String, at: Instant) -> Self {
+        Self { record, at, known: false, refused: false }
+    }
 }
 
 /// What has been seen of snapshots so far.
@@ -214,21 +222,28 @@ impl Snapshots {
         let open = self.taken.iter().any(|sent| {
             Some(&sent.record) == record.as_ref() && !sent.known && now - sent.at < make
         });
-        self.taken.push(Sent { record: record.unwrap_or_default(), at: now, known: false });
-        let there = sim.machines().into_iter().any(|truth| {
-            let names = truth.machine.snapshots.iter().flatten();
-            truth.machine.id == request.id
-                && names.into_iter().any(|found| found.name == request.name)
+        // A request that was refused may have been delivered twice, and the second time it was not.
+        let second = self.taken.iter().any(|sent| {
+            Some(&sent.record) == record.as_ref() && sent.refused && now - sent.at < make
         });
+        self.taken.push(Sent::new(record.unwrap_or_default(), now));
+        let machines = sim.machines();
+        let machine = machines.iter().find(|truth| truth.machine.id == request.id);
+        let mut names =
+            machine.into_iter().flat_map(|truth| truth.machine.snapshots.iter().flatten());
+        let there = names.any(|found| found.name == request.name);
         match () {
-            () if !ready => {
+            // Its record may go with the machine while the request is on its way: nothing comes of it.
+            () if !ready && machine.is_some() => {
                 Err(format!("snapshots: {} is asked for, and no record says so", request.name))
             }
             () if open => Err(format!(
                 "snapshots: {} is asked for while the outcome of an earlier request is open",
                 request.name
             )),
-            () if there => Err(format!("snapshots: {} is asked for and is there", request.name)),
+            () if there && !second => {
+                Err(format!("snapshots: {} is asked for and is there", request.name))
+            }
             () => Ok(self.taken.len() - 1),
         }
     }
@@ -237,6 +252,7 @@ impl Snapshots {
     pub fn take_answered<T>(&mut self, number: usize, result: &Result<T>) {
         if let Some(sent) = self.taken.get_mut(number) {
             sent.known |= is_known(result);
+            sent.refused |= is_known(result) && result.is_err();
         }
     }
 
@@ -275,7 +291,7 @@ impl Snapshots {
         let (now, make) = (Instant::now(), sim.settings().deadlines.make);
         let sent = self.reverts.entry(vm.uid().unwrap_or_default()).or_default();
         let open = sent.iter().any(|sent| !sent.known && now - sent.at < make);
-        sent.push(Sent { record: name.clone(), at: now, known: false });
+        sent.push(Sent::new(name.clone(), now));
         let number = sent.len() - 1;
         let wanted = vm.spec.snapshot.as_ref().and_then(|own| own.revert_to_ref.as_ref());
         let Some(wanted) = wanted else {
@@ -372,6 +388,7 @@ impl Snapshots {
             }
             let rests = ready.status == "True"
                 || stalled
+                || stuck()
                 // Its machine is not there, no longer ours or half made, and that may never change.
                 || ["ReferenceNotFound", "Waiting", "Suspended", "OwnershipLost", "Conflict"]
                     .contains(&ready.reason.as_str());

@@ -341,12 +341,7 @@ impl World {
 
     /// Takes note of what the API server itself removed: nobody tells of that.
     async fn refresh(&self, client: &kube::Client) {
-        let mut there = std::collections::BTreeSet::new();
-        there.extend(uids::<VirtualMachine>(client).await);
-        there.extend(uids::<VMSnapshot>(client).await);
-        there.extend(uids::<VMClone>(client).await);
-        there.extend(uids::<VMSet>(client).await);
-        there.extend(uids::<VMDisk>(client).await);
+        // Known before it is looked for: what is made meanwhile is not gone because it was not there yet.
         let known = self.judge(|judge| {
             let mut known: Vec<String> = judge.records.keys().cloned().collect();
             known.extend(judge.snapshots.uids());
@@ -355,6 +350,12 @@ impl World {
             known.extend(judge.disks.uids());
             known
         });
+        let mut there = std::collections::BTreeSet::new();
+        there.extend(uids::<VirtualMachine>(client).await);
+        there.extend(uids::<VMSnapshot>(client).await);
+        there.extend(uids::<VMClone>(client).await);
+        there.extend(uids::<VMSet>(client).await);
+        there.extend(uids::<VMDisk>(client).await);
         for uid in known.iter().filter(|uid| !there.contains(*uid)) {
             self.gone(uid);
         }
@@ -399,7 +400,7 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     main.set_chances(world.scenario.chances);
     let mut processes = vec![Process::start(&world, "A", seed ^ 0xa)];
     let kubelets = (world.scenario.theme == Theme::Nodes)
-        .then(|| tokio::spawn(nodes::kubelets(world.clone(), client.clone(), seed)));
+        .then(|| tokio::spawn(nodes::play_cluster(world.clone(), client.clone(), seed)));
 
     let end = begun + world.scenario.trouble;
     if world.scenario.table.is_some() {

@@ -174,6 +174,11 @@ pub fn shared() -> Option<&'static Peer> {
     SHARED.get_or_init(|| start_shared(false)).as_ref()
 }
 
+/// A server like the one that all share, for one case alone; `None`, said, where its programs are not there.
+pub fn alone() -> Option<Peer> {
+    start_shared(false)
+}
+
 /// The whole cluster that all tests of this process share; `None`, said once, where its programs are not
 /// there.
 pub fn shared_cluster() -> Option<&'static Peer> {

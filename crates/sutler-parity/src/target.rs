@@ -1,7 +1,7 @@
 //! A server under test.
 
 use std::error::Error as StdError;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
@@ -77,7 +77,10 @@ pub const TOY_CRDS: &str = include_str!("fixtures/toy-crd.yaml");
 
 /// The project's own CRDs, each a YAML text.
 pub fn project_crds() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    // Tests run in the crate's folder, the bench in that of the checkout.
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let folder = folder.map_or_else(PathBuf::new, |crate_| crate_.join("../.."));
+    let folder = folder.join("deploy/crds");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
         .unwrap_or_default();

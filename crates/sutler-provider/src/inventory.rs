@@ -5,6 +5,11 @@
 //! interval, whatever the number of readers.
 
 mod keeper;
+#[cfg(test)]
+mod races;
+mod sync;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use keeper::{Inventory, News, Settings, Source};

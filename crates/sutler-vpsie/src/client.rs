@@ -6,7 +6,11 @@ pub mod fault;
 mod govpsie;
 mod http;
 mod pages;
+#[cfg(test)]
+mod races;
 mod retry_after;
+#[cfg(test)]
+mod tests;
 mod types;
 mod v2;
 mod wire;
@@ -22,6 +26,11 @@ use std::sync::Arc;
 use sutler_provider::Result;
 
 use crate::settings::Dialect;
+
+/// What is shared between threads is made of these; `races.rs` puts others in their place.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+}
 
 /// The API at the far end of a connection. Nothing is sent yet.
 pub fn connect(connection: &Connection) -> Result<Arc<dyn VpsieApi>> {

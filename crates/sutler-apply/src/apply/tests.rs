@@ -325,8 +325,19 @@ fn contains(value: Option<&Value>, config: &Value, path: &str) -> bool {
         (Some(Value::Array(items)), Value::Array(config)) if !path.starts_with("free") => {
             config.iter().all(|item| items.contains(item))
         }
+        // A map whose parts all say nothing says nothing either.
+        (None, Value::Object(config)) if !empty && !path.starts_with("free") => {
+            config.iter().all(|(name, config)| contains(None, config, name))
+        }
         (value, config) => value == Some(config) || config.is_null() || empty,
     }
+}
+
+#[test]
+fn what_says_nothing_need_not_be_there() {
+    assert!(contains(None, &json!({"items": []}), "spec"));
+    assert!(!contains(None, &json!({"items": [{"name": "a"}]}), "spec"));
+    assert!(!contains(None, &json!({"a": "1"}), "spec"));
 }
 
 proptest! {

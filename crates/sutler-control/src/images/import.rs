@@ -9,7 +9,7 @@ use sutler_api::{
     names::reasons,
 };
 use sutler_provider::{
-    Credentials, Error as ProviderError, ErrorKind, Image, PrepareRequest, Prepared, Result,
+    Credentials, Error as ProviderError, ErrorKind, Image, Left, PrepareRequest, Prepared, Result,
     TaskId, TaskState, guard::Gate,
 };
 
@@ -18,6 +18,7 @@ use crate::{
     context::Context,
     fleet::{Connection, Key, lock},
     machine::Error,
+    rules::{Rule, broken},
 };
 
 /// The pause between two questions after a task.
@@ -38,6 +39,10 @@ pub(crate) struct Import {
     /// All tries that failed.
     setbacks: u32,
     since: Timestamp,
+    /// How often this process asked for it.
+    pub(super) asks: u32,
+    /// How many of these were not answered, so that something may still come of them.
+    pub(super) unanswered: u32,
     /// The image is being deleted: nothing more is brought.
     pub(super) cancelled: bool,
     pub(super) state: State,
@@ -123,6 +128,13 @@ pub(super) async fn begin(
     };
     let entry = (work.uid.clone(), connection.key.clone());
     let now = work.context.clock.now();
+    let asks = prepare.on_missing == OnMissing::Import;
+    if asks && !work.may_ask(&connection.key) && !broken(Rule::ImagesOnRecordFirst) {
+        let message = "that it is asked for is written down first".to_owned();
+        let next = now.checked_add(Duration::from_secs(1)).ok();
+        return Ok(Stand::Waiting { reason: reasons::WAITING.to_owned(), message, next });
+    }
+    lock(&work.context.asks).remove(&entry);
     let message = "it is being brought to the platform".to_owned();
     let (try_, import) = {
         let mut imports = lock(&work.context.imports);
@@ -134,6 +146,8 @@ pub(super) async fn begin(
             failures: same.map_or(0, |old| old.failures),
             setbacks: same.map_or(0, |old| old.setbacks),
             since: now,
+            asks: old.map_or(0, |old| old.asks) + u32::from(asks),
+            unanswered: old.map_or(0, |old| old.unanswered) + u32::from(asks),
             cancelled: false,
             state: State::Coming { percent: None, message },
         };
@@ -222,7 +236,8 @@ impl Bring {
             None => true,
         };
         match cancelled {
-            true => Err(ProviderError::conflict("the image is being deleted, or has changed")),
+            // What was asked for before may still come.
+            true => Err(ProviderError::indeterminate("the image is being deleted, or has changed")),
             false => Ok(()),
         }
     }
@@ -277,6 +292,13 @@ impl Bring {
 
     fn note(self, result: Result<State>) {
         let now = self.context.clock.now();
+        let unknown = |error: &ProviderError| error.kind().left() == Left::Unknown;
+        if !result.as_ref().is_err_and(unknown)
+            && self.on_missing == OnMissing::Import
+            && let Some(import) = lock(&self.context.imports).get_mut(&self.entry)
+        {
+            import.unanswered = import.unanswered.saturating_sub(1);
+        }
         let state = match result {
             Ok(state) => state,
             Err(error) => {

@@ -114,6 +114,15 @@ async fn step(
         context.recorder.warn(work.image.as_ref(), "LeftBehind", &message).await;
         return Ok(None);
     };
+    let open = connection.capabilities().and_then(|can| work.open_until(provider, &can));
+    if let Some(end) = open.filter(|end| *end > now && !broken(Rule::ImagesLeaveNothing)) {
+        let pause = Duration::try_from(end.duration_since(now)).unwrap_or(AGAIN);
+        let message = format!(
+            "{provider} was asked for it and has not said what came of that: it may come until {end}, \
+             and is removed then"
+        );
+        return Ok(Some((message, pause)));
+    }
     lock(&context.removals).insert(entry.clone(), Removal::UnderWay);
     let (context_, key) = (context.clone(), work.key.clone());
     context.tasks.spawn(async move {
@@ -152,5 +161,6 @@ async fn wait(
 /// Forgets what is known of an image that is gone.
 fn forget(context: &Context, uid: &str) {
     lock(&context.imports).retain(|(of, _), _: &mut Import| of != uid);
+    lock(&context.asks).retain(|(of, _), _| of != uid);
     lock(&context.removals).retain(|(of, _, _), _: &mut Removal| of != uid);
 }

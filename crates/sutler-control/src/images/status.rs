@@ -55,7 +55,8 @@ pub(super) async fn publish(
         Ok(_) => work.context.wrote(&work.uid),
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
         Err(kube::Error::Api(status)) if status.code == 409 => {
-            return Ok(Some(Duration::from_millis(200)));
+            // The cache is behind, and catches up without being asked.
+            return Ok(Some(Duration::from_secs(1)));
         }
         Err(error) => return Err(error.into()),
     }

@@ -39,6 +39,14 @@ impl Claims for Claimed<'_> {
         self.index.better(self.provider, name, wanted, uid)
     }
 
+    fn meant(&self, machine: &Machine, uid: &str) -> bool {
+        self.index.meant(self.provider, machine, uid)
+    }
+
+    fn misclaimed(&self, machine: &Machine, uid: &str) -> bool {
+        self.index.misclaimed(self.provider, machine, uid)
+    }
+
     fn row(&self, group: &Group<'_>) -> Arc<Row> {
         let waiting = self.index.waiting(self.provider, group.name);
         Arc::new(self.index.share_out(self.provider, group, waiting))

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sutler_api::infra::{
-    DiskStatus, InterfaceStatus, MachineResources, PowerState, SnapshotInfo, VirtualMachineStatus,
+    CurrentResources, DiskStatus, InterfaceStatus, PowerState, SnapshotInfo, VirtualMachineStatus,
 };
 use sutler_provider::{Machine, Power, Seen};
 
@@ -70,7 +70,7 @@ pub(super) fn facts(
     keep(&mut status.console_url, console_url);
     if cpu.is_some() || memory_mib.is_some() {
         let current = status.current_resources.get_or_insert_default();
-        *current = MachineResources {
+        *current = CurrentResources {
             cpu: cpu.and_then(|cpu| i32::try_from(cpu).ok()).or(current.cpu),
             memory_mib: memory_mib.and_then(|mib| i64::try_from(mib).ok()).or(current.memory_mib),
             gpu: current.gpu.take(),

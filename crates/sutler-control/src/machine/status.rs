@@ -218,7 +218,7 @@ fn next_status(
     new.phase = Some(report.phase);
     new.message = Some(cut(&report.message));
     new.waiting = waiting(old, report, now);
-    new.stages = stages_of(old, slot, report, now);
+    new.stages = stages_of(&new, slot, report, now);
     new.observed_generation = generation;
     set_conditions(&mut new, report, generation, now);
     new
@@ -256,20 +256,18 @@ fn note_progress(slot: &mut Slot, progress: Option<&Progress>, ready: bool, now:
     }
 }
 
+/// The stages of the machine that a status is of. Those of an earlier one were forgotten with it: as long
+/// as they stood there, the next one passed for complete before it was.
 fn stages_of(
-    old: &VirtualMachineStatus,
+    known: &VirtualMachineStatus,
     slot: &Slot,
     report: &Report,
     now: Timestamp,
 ) -> Vec<Stage> {
-    let done = old.stages.last().is_some_and(|stage| stage.state == StageState::Completed);
-    let same = old.incarnation.is_none() || done;
+    let done = known.stages.last().is_some_and(|stage| stage.state == StageState::Completed);
     // Once a machine was made, its stages tell of that; what changes later is in its conditions.
-    if done && same && old.id.is_some() {
-        return old.stages.clone();
-    }
-    if report.progress.is_none() && !report.ready {
-        return old.stages.clone();
+    if done && known.id.is_some() || report.progress.is_none() && !report.ready {
+        return known.stages.clone();
     }
     let current = report.progress.as_ref();
     let reached = current.map_or(stages::ALL.len(), |progress| progress.stage);
@@ -285,7 +283,7 @@ fn stages_of(
                 std::cmp::Ordering::Greater => StageState::Pending,
             };
             let ended = matches!(state, StageState::Completed | StageState::Failed);
-            let known = old.stages.iter().find(|stage| &stage.name == name);
+            let known = known.stages.iter().find(|stage| &stage.name == name);
             let started = known.and_then(|stage| stage.started_at.clone());
             Stage {
                 name: (*name).to_owned(),
@@ -407,19 +405,40 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_failed_task_takes_no_machine_that_was_claimed_off_the_record() {
-        let vm: VirtualMachine = serde_json::from_value(json!({
+    /// A record that asked for a machine of this incarnation, and what its status says.
+    fn asked(incarnation: u32, status: Value) -> VirtualMachine {
+        serde_json::from_value(json!({
             "apiVersion": "infra.virtrigaud.io/v1beta1", "kind": "VirtualMachine",
             "metadata": { "name": "web", "namespace": "ns", "uid": "u", "annotations": {
-                (annotations::TOKEN): "u-1",
+                (annotations::TOKEN): format!("u-{incarnation}"),
                 (annotations::FIRST_REQUESTED_AT): "2026-01-01T00:00:00Z",
                 (annotations::CREATE_REQUESTED_AT): "2026-01-01T00:00:00Z",
             } },
             "spec": { "providerRef": { "name": "p" } },
-            "status": { "id": "vm-1", "incarnation": 1 },
+            "status": status,
         }))
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn a_machine_that_is_made_again_is_not_complete_because_the_one_before_was() {
+        let stages: Vec<Value> =
+            stages::ALL.iter().map(|name| json!({ "name": name, "state": "Completed" })).collect();
+        let status = json!({ "id": "vm-1", "incarnation": 1, "stages": stages });
+        let provisioned = |incarnation| {
+            let mut vm = asked(incarnation, status.clone());
+            let (old, report) = (vm.status.clone().unwrap(), unreadable("not yet".to_owned()));
+            let now = "2026-01-01T00:01:00Z".parse().unwrap();
+            vm.status = Some(next_status(&vm, &old, &Slot::default(), None, &report, true, now));
+            Record::read(&vm).unwrap().provisioned
+        };
+        assert!(provisioned(1));
+        assert!(!provisioned(2));
+    }
+
+    #[test]
+    fn a_failed_task_takes_no_machine_that_was_claimed_off_the_record() {
+        let vm = asked(1, json!({ "id": "vm-1", "incarnation": 1 }));
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let error = sutler_provider::Error::new(sutler_provider::ErrorKind::Failed, "at 90 %");
         let mut slot = Slot::default();

@@ -18,6 +18,11 @@ pub trait Claims {
     /// Whether another record than `uid` matches this name better than `wanted` does: it is equal,
     /// or longer.
     fn better(&self, name: &str, wanted: &str, uid: &str) -> bool;
+    /// Whether another record than `uid` is called just as this machine is, and asked for one before it
+    /// was made.
+    fn meant(&self, machine: &Machine, uid: &str) -> bool;
+    /// Whether another record than `uid` has this machine, and is itself called otherwise.
+    fn misclaimed(&self, machine: &Machine, uid: &str) -> bool;
     /// The members of a group that nobody has, shared out among all who wait for one of them.
     fn row(&self, group: &Group<'_>) -> Arc<Row>;
 }
@@ -32,6 +37,14 @@ impl Claims for Nobody {
     }
 
     fn better(&self, _: &str, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn meant(&self, _: &Machine, _: &str) -> bool {
+        false
+    }
+
+    fn misclaimed(&self, _: &Machine, _: &str) -> bool {
         false
     }
 
@@ -160,8 +173,15 @@ fn by_name(
     if let Some(id) = &record.id
         && let Some(seen) = platform.view.get(id)
     {
+        // A name with another record's hash in it is that one's, which was given the ID within the second;
+        // without a hash it is that one's which had been asked for under just this name.
+        let named_after_another = || match platform.hashed {
+            true => claims.better(&seen.machine.name, "", &record.uid),
+            false => claims.meant(&seen.machine, &record.uid),
+        };
         match whose(record, name, seen) {
             Whose::Ours => search.ours = Some(seen.clone()),
+            Whose::Disputed if named_after_another() => {}
             Whose::Disputed => search.disputed = Some(seen.clone()),
             Whose::Others => {}
         }
@@ -225,15 +245,20 @@ fn by_name(
         let exact = |seen: &&Seen| platform.hashed && seen.machine.name == name;
         search.namesake = candidates.clone().find(exact).cloned();
     }
-    // A whole name with a hash in it is ours, and whoever else has the ID had it from a dead machine.
+    // A whole name with a hash in it is ours, and whoever else has the ID had it from a dead machine. So it
+    // is without a hash, where it came after we asked and that other one is not called so.
+    let anothers = |machine: &Machine| match platform.hashed {
+        true => claims.claimed(machine, &record.uid),
+        false => claims.misclaimed(machine, &record.uid),
+    };
     search.contested = platform
         .view
         .named(name)
         .find(|seen| {
-            platform.hashed
-                && search.ours.is_none()
+            search.ours.is_none()
                 && seen.machine.name == name
-                && claims.claimed(&seen.machine, &record.uid)
+                && (platform.hashed || came(seen) >= intent.first_requested_at)
+                && anothers(&seen.machine)
         })
         .cloned();
     let ours = search.ours.as_ref().map(|seen| seen.machine.id.clone());
@@ -281,7 +306,12 @@ fn by_node(
     let since = record.members_since.unwrap_or(intent.first_requested_at);
     let mut new = row
         .left_for(&record.uid)
-        .filter(|seen| appeared_after(platform.view, seen, since) || broken(Rule::MembersAreNew));
+        .filter(|seen| appeared_after(platform.view, seen, since) || broken(Rule::MembersAreNew))
+        // Who last looked before this one was asked for may see one that is gone by now.
+        .filter(|seen| {
+            seen.as_of >= intent.requested_at
+                || appeared_after(platform.view, seen, intent.requested_at)
+        });
     let first = new.next()?;
     match is_node(record, first) {
         true => Some(first.clone()),

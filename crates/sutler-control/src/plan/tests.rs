@@ -61,25 +61,47 @@ struct Case {
     list_error: Option<Error>,
     /// Another record that has every machine.
     rival: bool,
+    /// What another record's machine is called.
+    other: Option<&'static str>,
+    /// Another record, of another name, has every machine.
+    astray: bool,
     /// How many records of its group come before it.
     ahead: Vec<Timestamp>,
     now: i64,
 }
 
-struct Rival(bool, Vec<Timestamp>);
+/// What other records claim in a case.
+struct Rival {
+    /// Every machine.
+    all: bool,
+    /// Members, before the record does: since when each waits.
+    ahead: Vec<Timestamp>,
+    /// What is called like this.
+    name: Option<&'static str>,
+    /// Every machine, though they are called otherwise.
+    astray: bool,
+}
 
 impl Claims for Rival {
     fn claimed(&self, _: &Machine, _: &str) -> bool {
-        self.0
+        self.all || self.astray
     }
 
-    fn better(&self, _: &str, _: &str, _: &str) -> bool {
-        false
+    fn better(&self, name: &str, _: &str, _: &str) -> bool {
+        self.name == Some(name)
+    }
+
+    fn meant(&self, machine: &Machine, _: &str) -> bool {
+        self.name == Some(&machine.name)
+    }
+
+    fn misclaimed(&self, _: &Machine, _: &str) -> bool {
+        self.astray
     }
 
     fn row(&self, group: &Group<'_>) -> Arc<Row> {
         // In the order that they are named in.
-        let ahead = self.1.iter().enumerate().map(|(place, since)| Waiter {
+        let ahead = self.ahead.iter().enumerate().map(|(place, since)| Waiter {
             uid: format!("ahead-{place:03}"),
             asked: Timestamp::MAX,
             since: *since,
@@ -125,6 +147,8 @@ impl Case {
             hashed: true,
             list_error: None,
             rival: false,
+            other: None,
+            astray: false,
             ahead: Vec::new(),
             now: 100,
         }
@@ -242,7 +266,12 @@ impl Case {
             desired: self.unresolved.as_ref().map_or(Ok(&self.desired), Err),
             platform: self.unreachable.as_ref().map_or(Ok(platform), Err),
             memory: &self.memory,
-            claims: &Rival(self.rival, self.ahead.clone()),
+            claims: &Rival {
+                all: self.rival,
+                ahead: self.ahead.clone(),
+                name: self.other,
+                astray: self.astray,
+            },
             now: at(self.now),
         })
     }

@@ -320,8 +320,11 @@ where
     let wake = move |key: &Key| {
         let reference = reference(key.clone());
         wake_users(&context_, &reference);
-        if matches!(reference, Reference::Image(_)) {
-            wake_operations(&context_, "VMImage", key);
+        match reference {
+            Reference::Image(_) => wake_operations(&context_, "VMImage", key),
+            // A disk that is gone is made again by the set whose machine waits for it.
+            Reference::Disk(_) => context_.sets.wake_of(&lock(&context_.index).users(&reference)),
+            _ => {}
         }
     };
     reflect(context, writer, |_| {})

@@ -16,7 +16,7 @@ use sutler_api::{
 
 use super::{
     Trouble, members,
-    plan::{Members, Plan, State, Wanted, Why},
+    plan::{Member, Members, Plan, State, Wanted, Why},
     revisions,
     volumes::{self, Volume},
 };
@@ -69,6 +69,14 @@ pub(super) async fn carry_out(
             }
             .boxed(),
         );
+    }
+    // A disk that somebody deleted before its machine was made is not waited for in vain.
+    let coming = |member: &Member| matches!(member.state, State::Coming | State::Failed);
+    for (number, _) in members.iter().filter(|(_, member)| coming(member)) {
+        let on_record = volumes.iter().all(|volume| volume.is_on_record(context, set, *number));
+        if !on_record && wanted.numbers().contains(number) {
+            making.push(volumes::ensure(context, set, &volumes, *number).boxed());
+        }
     }
     let made: Vec<_> = stream::iter(making).buffered(TOGETHER).collect().await;
     let mut removing: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();

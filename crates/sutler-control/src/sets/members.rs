@@ -55,6 +55,11 @@ impl Members {
         vec![set]
     }
 
+    /// The set that a record belongs to.
+    pub(crate) fn set_of(&self, key: &Key) -> Option<&Key> {
+        self.of.get(key).map(|(_, set)| set)
+    }
+
     /// The members of a set by number. What it owns under another name is not among them.
     pub(crate) fn of_set(&self, set: &Key, uid: &str) -> plan::Members {
         let members = self.sets.get(uid).into_iter().flatten();

@@ -122,6 +122,13 @@ impl Volume {
         format!("{}-{}", self.name, members::name(set, number))
     }
 
+    /// Whether a number's disk is known to be on record.
+    pub(super) fn is_on_record(&self, context: &Context, set: &VMSet, number: u32) -> bool {
+        let name = self.disk_name(&set.name_any(), number);
+        let key = Key::new(set.namespace().unwrap_or_default(), name);
+        Context::cached(&context.disks, &key).is_some()
+    }
+
     /// The disk as a number's machine names it.
     pub(super) fn disk(&self, set: &str, number: u32) -> DiskSpec {
         DiskSpec {

@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use sutler_api::{
     autoscaler::{NodeGroup, VPSieNode, VpsieNodePhase as Phase, removal},
     infra::VirtualMachine,
-    names::labels,
+    names::{annotations, labels},
 };
 use sutler_nodes::group::REPLACED;
 use sutler_provider::MachineId;
@@ -143,7 +143,8 @@ impl Nodes {
         }
     }
 
-    /// A record went off the books: the record of its machine did before.
+    /// A record went off the books: the record of its machine did before, unless another process makes
+    /// that one at the same moment. Nothing was asked for then, and the garbage collector removes it.
     pub fn record_gone(
         &mut self,
         uid: &str,
@@ -153,10 +154,28 @@ impl Nodes {
             return Ok(());
         }
         let owned = |vm: &&VirtualMachine| vm.owner_references().iter().any(|o| o.uid == uid);
-        match machines.values().find(owned) {
+        let asked = |vm: &&VirtualMachine| vm.annotations().contains_key(annotations::TOKEN);
+        match machines.values().filter(owned).find(asked) {
             Some(vm) => Err(format!("nodes: machine {} outlives its node's record", vm.name_any())),
             None => Ok(()),
         }
+    }
+
+    /// Records of machines, by name and UID, whose owner is gone: what the garbage collector of a cluster
+    /// deletes.
+    pub fn ownerless(&self, machines: &BTreeMap<String, VirtualMachine>) -> Vec<(String, String)> {
+        let lives = |uid: &String| self.records.contains_key(uid);
+        let of_node = |vm: &&VirtualMachine| {
+            let owners = vm.owner_references().iter().filter(|owner| owner.kind == "VPSieNode");
+            let owners: Vec<&String> = owners.map(|owner| &owner.uid).collect();
+            !owners.is_empty() && !owners.into_iter().any(lives)
+        };
+        machines
+            .values()
+            .filter(|vm| vm.metadata.deletion_timestamp.is_none())
+            .filter(of_node)
+            .map(|vm| (vm.name_any(), vm.uid().unwrap_or_default()))
+            .collect()
     }
 
     /// A node was written: only the one that is a record's machine is claimed for it.

@@ -8,7 +8,7 @@ use std::{
 use prost::Message as _;
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    std::env::current_dir().unwrap()
 }
 
 fn generate(into: &Path) {

@@ -19,7 +19,7 @@ const SECRET: [&str; 5] = [
 ];
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    std::env::current_dir().unwrap()
 }
 
 fn generate(into: &Path) {

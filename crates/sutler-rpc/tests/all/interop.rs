@@ -16,7 +16,7 @@ use sutler_sim::{Settings, WorkTimes};
 use crate::support::{Authority, Running, client_tls, options, proof, request, server_tls, sim};
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop")
+    std::path::absolute("tests/interop").unwrap()
 }
 
 /// The interpreter, and the folder with the generated code; installed where they are not there.

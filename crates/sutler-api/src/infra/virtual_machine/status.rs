@@ -1,7 +1,7 @@
 //! A virtual machine, as observed.
 
 use crate::conditions;
-use crate::infra::MachineResources;
+use crate::infra::GpuRequest;
 use crate::infra::PowerState;
 use crate::progress::Stage;
 use crate::progress::Waiting;
@@ -61,7 +61,7 @@ pub struct VirtualMachineStatus {
     pub console_url: Option<String>,
     /// What it has now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub current_resources: Option<MachineResources>,
+    pub current_resources: Option<CurrentResources>,
     /// Details in the platform's own words.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provider: BTreeMap<String, String>,
@@ -128,6 +128,21 @@ string_enum! {
         /// Waiting for a person.
         Failed = "Failed",
     }
+}
+
+/// What a machine has. A platform may tell of less or more than may be asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CurrentResources {
+    /// Virtual CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<i32>,
+    /// Memory in MiB.
+    #[serde(rename = "memoryMiB", skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<i64>,
+    /// Graphics cards that are handed to the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuRequest>,
 }
 
 /// A network card as observed.

@@ -1,8 +1,9 @@
 //! Changes machines: their power, their shape, what they go back to, and their end.
 
 use jiff::Timestamp;
+use kube::Api;
 use serde_json::json;
-use sutler_api::names::annotations;
+use sutler_api::{infra::VMSnapshot, names::annotations};
 use sutler_provider::{
     DeleteRequest, Error as ProviderError, MachineId, PowerOp, PowerRequest, ReconfigureRequest,
     Started,
@@ -62,6 +63,10 @@ impl Work<'_> {
     }
 
     pub(super) async fn revert(&self, id: &MachineId, revert: &Revert) -> Result<Done, Error> {
+        // The cache may show a snapshot that is gone, and another may have its ID by now.
+        if !self.is_still_there(revert).await? {
+            return Ok(Done::Void);
+        }
         let now = self.context.clock.now();
         // Written down first, over what was planned on: a view that is behind puts nothing back that
         // was put back already, and who comes after a crash knows how long this one may take.
@@ -80,6 +85,16 @@ impl Work<'_> {
         let call = async move { gate.snapshot_revert(&id, &proof, &snapshot, not_after).await };
         self.change("revert", digest, call);
         Ok(Done::Wrote(fresh))
+    }
+
+    async fn is_still_there(&self, revert: &Revert) -> Result<bool, Error> {
+        let api: Api<VMSnapshot> =
+            Api::namespaced(self.context.client.clone(), &self.key().namespace);
+        let there = api.get_opt(&revert.name).await?;
+        Ok(there.is_some_and(|snapshot| {
+            let id = snapshot.status.as_ref().and_then(|status| status.snapshot_id.as_ref());
+            snapshot.metadata.deletion_timestamp.is_none() && id == Some(&revert.snapshot.0)
+        }))
     }
 
     /// Writes down that the machine went back. Until then it is put back again after a crash.

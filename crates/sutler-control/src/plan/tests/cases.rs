@@ -219,6 +219,8 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
                     hashed: flags[1],
                     list_error: flags[0].then(|| Error::unavailable("no list")),
                     rival,
+                    other: None,
+                    astray: false,
                     ahead: Vec::new(),
                     now,
                 }

@@ -60,6 +60,20 @@ fn without_a_time_only_who_saw_everything_before_knows_what_is_new() {
 }
 
 #[test]
+fn what_was_last_seen_before_one_was_asked_for_may_be_gone() {
+    let mut case = waiting();
+    case.record.intent.as_mut().unwrap().requested_at = at(60);
+    case.record.intent.as_mut().unwrap().first_requested_at = at(60);
+    // Another has waited since then, and may have taken the one that came for this record.
+    case.record.members_since = Some(at(0));
+    let before = case.clone().sees(Sight::Whole(vec![member("7", 20)], 50));
+    assert!(!matches!(before.plan().step, Step::Claim(_)), "{:?}", before.plan());
+    claims(&case.clone().sees(Sight::Whole(vec![member("7", 20)], 70)), "7");
+    // A list that lags is as of long ago, and what came since was there since.
+    claims(&case.sees(Sight::Whole(vec![member("7", 65)], 50)), "7");
+}
+
+#[test]
 fn those_who_wait_take_turns() {
     let mut second = waiting().sees(Sight::Whole(vec![member("7", 20), member("8", 30)], 50));
     second.ahead = vec![at(0)];

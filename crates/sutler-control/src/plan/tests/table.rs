@@ -207,6 +207,39 @@ fn machines_without_tokens_are_claimed_by_name_and_time() {
 }
 
 #[test]
+fn another_that_was_given_the_id_within_the_second_is_not_waited_for() {
+    let next = Machine { token: None, name: "db-x1y2z".to_owned(), hostname: None, ..ours(1) };
+    let mut case = Case::new().complete().deleting().without_tokens().at(SETTLED + 1);
+    case = case.sees(Sight::Whole(vec![next], SETTLED + 1));
+    // It may be the record's own, under another name.
+    check(&case, Step::Rest, reasons::OWNERSHIP_LOST);
+    // It is called as only that one's machine is.
+    case.other = Some("db-x1y2z");
+    check(&case, Step::Forget(ForgetWhy::Gone), reasons::DELETING);
+    // The same where names have no hash, as long as that one was asked for before.
+    case.hashed = false;
+    check(&case, Step::Forget(ForgetWhy::Gone), reasons::DELETING);
+    case.other = None;
+    check(&case, Step::Rest, reasons::OWNERSHIP_LOST);
+}
+
+#[test]
+fn a_machine_whose_id_another_had_from_a_dead_one_is_waited_for() {
+    let machine = Machine { token: None, ..ours(1) };
+    let mut case = Case::new().asked().deleting().without_tokens().at(SETTLED + 1);
+    case.hashed = false;
+    case = case.sees(Sight::Whole(vec![machine], SETTLED + 1));
+    // Somebody else's of the same name.
+    case.rival = true;
+    check(&case, Step::Forget(ForgetWhy::Gone), reasons::DELETING);
+    case.rival = false;
+    case.astray = true;
+    let plan = case.plan();
+    assert!(matches!(plan.step, Step::Look(_)), "{plan:?}");
+    assert_eq!(plan.report.reason, reasons::OBSERVING);
+}
+
+#[test]
 fn a_namesake_takes_the_place_of_a_machine_that_is_gone() {
     let other = Machine { id: "9".into(), token: None, created_at: None, ..ours(1) };
     let late = SETTLED + 1;
