@@ -76,14 +76,18 @@ fn say(config: &AutoscalerConfig, scaling: bool) -> Said {
         return Said { active: false, ready: false, reason: reasons::INVALID, message };
     }
     let mut open = Vec::new();
-    if config.spec.node_group_defaults.is_some() && global.enable_dynamic_node_group_creation {
+    if config.spec.node_group_defaults.is_some() {
         open.push(
-            "globalSettings.enableDynamicNodeGroupCreation: groups are not made by themselves in this \
-             release",
+            "nodeGroupDefaults and globalSettings.enableDynamicNodeGroupCreation: groups are not made by \
+             themselves in this release, since no platform tells which sizes it sells: make the groups, \
+             with minNodes 0 where they may be empty",
         );
     }
     if global.enable_rebalancing {
-        open.push("globalSettings.enableRebalancing: what would cost less is told and not done");
+        open.push(
+            "globalSettings.enableRebalancing: what would cost less is told in the groups' condition \
+             Cheaper, and not done",
+        );
     }
     match open.is_empty() {
         true => {
@@ -116,5 +120,12 @@ mod tests {
         let rebalancing = json!({ "globalSettings": { "enableRebalancing": true } });
         let said = say(&config("default", rebalancing), true);
         assert!(said.active && !said.ready && said.message.contains("enableRebalancing"));
+        // Whether or not groups may be made: nobody reads what they would be like.
+        for dynamic in [true, false] {
+            let defaults = json!({ "nodeGroupDefaults": { "maxNodes": 3 },
+                "globalSettings": { "enableDynamicNodeGroupCreation": dynamic } });
+            let said = say(&config("default", defaults), true);
+            assert!(said.active && !said.ready && said.message.contains("nodeGroupDefaults"));
+        }
     }
 }

@@ -16,7 +16,7 @@ use sutler_api::{
     autoscaler::{AutoscalerConfig, NodeGroup, VPSieNode},
     infra::{VMClass, VirtualMachine},
 };
-use sutler_control::kit::{Key, Recorder, lock};
+use sutler_control::kit::{Key, Pace, Recorder, lock};
 use sutler_provider::Clock;
 use tokio::{
     sync::{Notify, mpsc},
@@ -76,6 +76,8 @@ pub struct Context {
     pub(crate) memory: Mutex<BTreeMap<String, Memory>>,
     /// The group as our last write left it, by its UID, until the cache has caught up.
     pub(crate) written_groups: Mutex<BTreeMap<String, Arc<NodeGroup>>>,
+    /// How often the status of each group was written of late, by its UID.
+    pub(crate) group_paces: Mutex<BTreeMap<String, Pace>>,
     /// Records that wait for a node, by its cluster.
     pub(crate) waiting: Mutex<BTreeMap<Id, BTreeSet<Key>>>,
     /// Records by the address of their machine.

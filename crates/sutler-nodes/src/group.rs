@@ -3,15 +3,22 @@
 mod members;
 mod plan;
 mod provider;
-mod status;
+pub(crate) mod status;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     Api, Resource as _, ResourceExt as _,
-    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+    api::{
+        DeleteParams, ListParams, ObjectMeta, PartialObjectMeta, Patch, PatchParams, PostParams,
+        Preconditions,
+    },
     runtime::controller::Action,
 };
 use serde_json::{Value, json};
@@ -130,6 +137,9 @@ pub(crate) async fn reconcile(
     let connected = cluster::of_group(&context, &group).await;
     let trouble = match connected {
         Err(message) => Some(Trouble { reason: "ClusterNotReachable", message }),
+        Ok(_) if !next.make.is_empty() && is_behind(&context, &group, &key, &members).await? => {
+            return Ok(Action::requeue(LATE));
+        }
         Ok(_) => carry_out(&context, &group, &key, &next).await?,
     };
     say(&context, &group, &key, &next, trouble).await
@@ -151,6 +161,37 @@ fn refusal(group: &NodeGroup) -> Option<Trouble> {
         sutler_admission::impossible(group).iter().map(ToString::to_string).collect();
     let message = all.join("; ");
     (!all.is_empty()).then_some(Trouble { reason: reasons::INVALID, message })
+}
+
+/// The records of a group, as the API itself has them.
+async fn list_records(
+    context: &Context,
+    group: &NodeGroup,
+    key: &Key,
+) -> Result<Vec<PartialObjectMeta<VPSieNode>>, Error> {
+    let api: Api<VPSieNode> = Api::namespaced(context.client.clone(), &key.namespace);
+    let selector = format!("{}={}", labels::NODE_GROUP, key.name);
+    let mut there = api.list_metadata(&ListParams::default().labels(&selector)).await?.items;
+    let uid = group.uid();
+    there.retain(|node| node.owner_references().iter().any(|o| Some(&o.uid) == uid.as_ref()));
+    Ok(there)
+}
+
+/// Whether there are records that the cache does not show yet. The next one's name is the first that is not
+/// known to be taken: who knows others than somebody else would make as many again under other names.
+async fn is_behind(
+    context: &Context,
+    group: &NodeGroup,
+    key: &Key,
+    members: &BTreeMap<String, Member>,
+) -> Result<bool, Error> {
+    let there = list_records(context, group, key).await?;
+    Ok(there.iter().filter(|node| node.metadata.deletion_timestamp.is_none()).any(|node| {
+        let name = node.name_any();
+        let counted = members.get(&name).is_some_and(|member| !member.deleting);
+        let known = Context::cached(&context.records, &Key::new(&key.namespace, name));
+        !counted && known.is_none_or(|known| known.uid() != node.uid())
+    }))
 }
 
 /// Makes and deletes records as the plan says.
@@ -306,18 +347,13 @@ async fn drain(
     let members = lock(&context.members).of_group(key);
     if members.is_empty() {
         // The API itself has the last word: a cache may be behind.
-        let selector = format!("{}={}", labels::NODE_GROUP, key.name);
-        let left = api.list_metadata(&kube::api::ListParams::default().labels(&selector)).await?;
-        let owned = |owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| {
-            Some(&owner.uid) == group.uid().as_ref()
-        };
-        let mut left = left.items.iter().filter(|node| node.owner_references().iter().any(owned));
-        if left.next().is_some() {
+        if !list_records(context, group, key).await?.is_empty() {
             return Ok(Action::requeue(BLOCKED));
         }
         let names: Vec<&String> =
             group.finalizers().iter().filter(|name| *name != finalizers::NODE_GROUP).collect();
         write(context, group, json!({ "metadata": { "finalizers": names } })).await?;
+        lock(&context.group_paces).remove(&group.uid().unwrap_or_default());
         return Ok(Action::await_change());
     }
     for (name, member) in &members {
@@ -363,6 +399,10 @@ async fn say(
     let new = status::next(&said);
     let old = group.status.clone().unwrap_or_default();
     if let Some(patch) = status_difference(&old, &new) {
+        let uid = group.uid().unwrap_or_default();
+        if let Err(wait) = lock(&context.group_paces).entry(uid).or_default().take(now) {
+            return Ok(Action::requeue(wait));
+        }
         let body = json!({
             "metadata": { "resourceVersion": group.resource_version(), "uid": group.uid() },
             "status": patch,

@@ -26,7 +26,7 @@ use sutler_api::{
     infra::VirtualMachine,
     names::{MANAGER, reasons},
 };
-use sutler_control::kit::{Key, lock, status_difference, version_of};
+use sutler_control::kit::{Key, Pace, lock, status_difference, version_of};
 
 use execute::{Done, carry_out};
 
@@ -77,6 +77,8 @@ pub(crate) struct Memory {
     node_gone: bool,
     /// When its status was last written.
     said_at: Option<Timestamp>,
+    /// How often it was, of late.
+    pace: Pace,
     /// The addresses that it is known by.
     ips: Vec<String>,
 }
@@ -322,6 +324,9 @@ async fn publish(
         && let Some(due) = status::due(last, inputs.now)
     {
         return Ok(Some(due));
+    }
+    if let Err(wait) = context.memory(&known.record.uid, |memory| memory.pace.take(inputs.now)) {
+        return Ok(Some(inputs.now.saturating_add(wait).unwrap_or(inputs.now)));
     }
     let body = json!({
         "metadata": { "resourceVersion": node.resource_version(), "uid": node.uid() },

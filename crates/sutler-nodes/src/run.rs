@@ -62,6 +62,7 @@ pub async fn run(
         members: Mutex::default(),
         memory: Mutex::default(),
         written_groups: Mutex::default(),
+        group_paces: Mutex::default(),
         waiting: Mutex::default(),
         addresses: Mutex::default(),
         wake_groups,

@@ -155,6 +155,7 @@ fn world(scale: Scale, now: Timestamp) -> World {
             price: None,
             keep: Default::default(),
             load,
+            measured: false,
             name,
         });
     }

@@ -176,8 +176,9 @@ fn demand(stage: &Stage<'_>, sites: &[usize]) -> Resources {
             let used = |share: u32, whole: i64| {
                 i64::try_from(i128::from(whole) * i128::from(share) / 1000).unwrap_or(i64::MAX)
             };
-            asked.cpu = asked.cpu.max(used(peak.cpu, node.allocatable.cpu));
-            asked.memory = asked.memory.max(used(peak.memory, node.allocatable.memory));
+            let whole = node.whole();
+            asked.cpu = asked.cpu.max(used(peak.cpu, whole.cpu));
+            asked.memory = asked.memory.max(used(peak.memory, whole.memory));
         }
         demand.add(&asked);
     }

@@ -304,7 +304,7 @@ impl<'a> Shrinker<'a> {
         for member in &stage.groups[number].members {
             let node = stage.nodes[*member].node;
             let Some(load) = node.load.latest(stage.now) else { continue };
-            let has = [node.allocatable.cpu, node.allocatable.memory];
+            let has = [node.whole().cpu, node.whole().memory];
             for (at, share) in [load.cpu, load.memory].into_iter().enumerate() {
                 used[at] += i128::from(has[at]) * i128::from(share);
                 if *member != site && !self.removed.contains(member) {

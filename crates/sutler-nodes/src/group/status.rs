@@ -1,6 +1,6 @@
 //! What a group says.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -39,13 +39,17 @@ pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
     let ready = count(&|member| !member.deleting && member.ready);
     let failed = count(&|member| !member.deleting && member.failed);
     let wanted = removal::target_size(group);
-    if wanted != status.desired_nodes {
-        let grows = wanted > status.desired_nodes;
-        status.last_scale_time = time(*now);
-        match grows {
-            true => status.last_scale_up_time = time(*now),
-            false => status.last_scale_down_time = time(*now),
+    match wanted.cmp(&status.desired_nodes) {
+        Ordering::Greater if grew(said, &status) => {
+            status.last_scale_time = time(*now);
+            status.last_scale_up_time = time(*now);
         }
+        Ordering::Less => {
+            status.last_scale_time = time(*now);
+            status.last_scale_down_time = time(*now);
+        }
+        // The size is what it was before a node was sent away that then stayed: nothing has come of it.
+        Ordering::Greater | Ordering::Equal => {}
     }
     // What was just made is there, though a cache may not show it yet.
     let seen = i32::try_from(said.records.len()).unwrap_or_default();
@@ -97,12 +101,14 @@ pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
     let most = group.spec.max_nodes;
     let text = format!("{wanted} nodes are wanted, and {most} is the most");
     set(list, condition_types::AT_MAX_CAPACITY, wanted >= most, "Size", &text);
+    let partly: Vec<String> = said.scaling.partly.iter().cloned().chain(not_taken(group)).collect();
+    let partly = (!partly.is_empty()).then(|| partly.join("; "));
     for (type_, what) in [
         (condition_types::SCALE_UP_HELD, &said.scaling.grow),
         (condition_types::SCALE_DOWN_HELD, &said.scaling.shrink),
         (condition_types::CHEAPER, &said.scaling.proposal),
         (condition_types::NOT_SCALED, &said.scaling.unfit),
-        (condition_types::PARTLY_SERVED, &said.scaling.partly),
+        (condition_types::PARTLY_SERVED, &partly),
     ] {
         match what {
             Some(why) => set(list, type_, true, "Decided", why),
@@ -135,6 +141,47 @@ pub(super) fn next(said: &Said<'_>) -> NodeGroupStatus {
         false => conditions::clear(list, condition_types::STALLED),
     }
     status
+}
+
+/// Whether a group that is to be larger than it said so far gets nodes for it. One whose drain was given up
+/// has them: they were there when it last changed.
+fn grew(said: &Said<'_>, status: &NodeGroupStatus) -> bool {
+    let Some(last) = &status.last_scale_time else { return true };
+    let stays = |member: &&Member| !member.deleting && !member.failed;
+    let well = said.members.values().filter(stays);
+    let older = well.filter(|member| member.made < last.0.as_second()).count();
+    usize::try_from(removal::target_size(said.group)).is_ok_and(|wanted| older < wanted)
+}
+
+/// What a group says and nobody can carry out: a platform decides about the nodes of its own groups, and of
+/// a machine that has a class nothing is said in VPSie's words.
+fn not_taken(group: &NodeGroup) -> Option<String> {
+    let spec = &group.spec;
+    let managed = spec.class_ref.is_none();
+    let said = [
+        ("spec.osImageID", spec.os_image_id.is_some()),
+        ("spec.kubernetesVersion", spec.kubernetes_version.is_some()),
+        ("spec.sshKeyIDs", !spec.ssh_key_ids.is_empty()),
+        ("spec.project", spec.project.is_some()),
+        ("spec.notes", spec.notes.is_some()),
+        ("spec.tags", managed && !spec.tags.is_empty()),
+        ("spec.resourceIdentifier", !managed && spec.resource_identifier.is_some()),
+        ("spec.kubeSizeID", !managed && spec.kube_size_id.is_some()),
+    ];
+    let why = match managed {
+        true => "the platform decides this for the nodes of its own groups",
+        false => {
+            "the VMClass, the VMImage and spec.bootstrap say this of machines that have a class"
+        }
+    };
+    changes_nothing(&said, why)
+}
+
+/// Names the fields that are said and carried out by nobody, and why.
+pub(crate) fn changes_nothing(fields: &[(&str, bool)], why: &str) -> Option<String> {
+    let said: Vec<&str> =
+        fields.iter().filter_map(|(field, said)| said.then_some(*field)).collect();
+    (!said.is_empty()).then(|| format!("{} changes nothing: {why}", said.join(", ")))
 }
 
 fn info(record: &VPSieNode) -> NodeInfo {
@@ -210,6 +257,66 @@ mod tests {
         });
         let found = conditions::find(&status.conditions, condition_types::SCALING);
         found.is_some_and(|scaling| scaling.status == "True")
+    }
+
+    #[test]
+    fn a_drain_that_is_given_up_is_no_growth() {
+        let spec = |nodes: i32| json!({ "minNodes": 0, "maxNodes": 9, "desiredNodes": nodes });
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let after = |nodes: i32, members: &[Member], status: NodeGroupStatus, second: i64| {
+            let mut group = NodeGroup::new("g", serde_json::from_value(spec(nodes)).unwrap());
+            group.status = Some(status);
+            let members: BTreeMap<String, Member> =
+                (1..).map(|number| format!("g-{number}")).zip(members.iter().cloned()).collect();
+            next(&Said {
+                group: &group,
+                members: &members,
+                records: &[],
+                plan: &Plan::default(),
+                trouble: None,
+                warning: None,
+                scaling: crate::scale::Said::default(),
+                now: at(second),
+            })
+        };
+        let old = Member { made: 10, ..member(false) };
+        let first = after(2, &[old.clone(), old.clone()], NodeGroupStatus::default(), 11);
+        assert_eq!(first.last_scale_up_time, time(at(11)));
+        let smaller = after(1, &[old.clone(), old.clone()], first, 50);
+        assert_eq!(smaller.last_scale_down_time, time(at(50)));
+        // Its pods did not leave: it stays, and the group is as it was.
+        let kept = after(2, &[old.clone(), old.clone()], smaller.clone(), 60);
+        assert_eq!(kept.desired_nodes, 2);
+        assert_eq!(
+            (kept.last_scale_up_time, kept.last_scale_time),
+            (time(at(11)), time(at(50))),
+            "nothing has come of it"
+        );
+        // A third one is asked for meanwhile, whether its record is there yet or not.
+        let young = Member { made: 60, ready: false, ..member(false) };
+        for members in [vec![old.clone(), young, old.clone()], vec![old.clone(), old]] {
+            let grown = after(3, &members, smaller.clone(), 60);
+            assert_eq!(grown.last_scale_up_time, time(at(60)));
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_carry_out_is_named() {
+        let said = |mut spec: serde_json::Value| {
+            spec["minNodes"] = json!(0);
+            spec["maxNodes"] = json!(9);
+            spec["desiredNodes"] = json!(0);
+            not_taken(&NodeGroup::new("g", serde_json::from_value(spec).unwrap()))
+        };
+        assert_eq!(said(json!({ "resourceIdentifier": "c", "kubeSizeID": 3 })), None);
+        let managed =
+            said(json!({ "osImageID": "ubuntu", "tags": ["a"], "project": "p" })).unwrap();
+        assert!(managed.starts_with("spec.osImageID, spec.project, spec.tags changes nothing"));
+        let class = json!({ "classRef": { "name": "small" }, "tags": ["a"] });
+        assert_eq!(said(class.clone()), None, "machines get these");
+        let mut class = class;
+        class["kubeSizeID"] = json!(3);
+        assert!(said(class).unwrap().starts_with("spec.kubeSizeID changes nothing"));
     }
 
     #[test]

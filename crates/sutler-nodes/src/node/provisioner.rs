@@ -66,7 +66,11 @@ pub fn machine_of(
             power_state: Some(PowerState::On),
             placement: region_of(node, group)
                 .map(|region| Placement { region: Some(region), ..Placement::default() }),
-            tags: group.map(|group| group.spec.tags.clone()).unwrap_or_default(),
+            // A group of VPSie's own takes none, and its status says so.
+            tags: group
+                .filter(|_| !managed)
+                .map(|group| group.spec.tags.clone())
+                .unwrap_or_default(),
             user_data: bootstrap.map(|secret| UserData {
                 cloud_init: Some(GuestData {
                     secret_ref: Some(LocalObjectRef::new(secret)),

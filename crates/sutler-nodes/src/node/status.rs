@@ -88,8 +88,15 @@ pub(super) fn next(
     if report.error {
         set(condition_types::ERROR, Some(true), &report.reason, &message);
     }
+    let partly = not_taken(node);
+    if let Some(why) = &partly {
+        set(condition_types::PARTLY_SERVED, Some(true), "Decided", why);
+    }
     if report.phase == Phase::Failed {
         set(condition_types::STALLED, Some(true), &report.reason, &message);
+    }
+    if partly.is_none() {
+        conditions::clear(list, condition_types::PARTLY_SERVED);
     }
     if !report.error {
         conditions::clear(list, condition_types::ERROR);
@@ -98,6 +105,27 @@ pub(super) fn next(
         conditions::clear(list, condition_types::STALLED);
     }
     status
+}
+
+/// What a record says and nobody can carry out. Of those that a group makes, the group tells it.
+fn not_taken(node: &VPSieNode) -> Option<String> {
+    if node.owner_references().iter().any(|owner| owner.kind == "NodeGroup") {
+        return None;
+    }
+    let spec = &node.spec;
+    let managed = spec.class_ref.is_none();
+    let said = [
+        ("spec.osImageID", spec.os_image_id.is_some()),
+        ("spec.kubernetesVersion", spec.kubernetes_version.is_some()),
+        ("spec.sshKeyIDs", !spec.ssh_key_ids.is_empty()),
+        ("spec.project", spec.project.is_some()),
+        ("spec.resourceIdentifier", !managed && spec.resource_identifier.is_some()),
+    ];
+    let why = match managed {
+        true => "the platform decides this for the nodes of its own groups",
+        false => "the VMClass and the VMImage say this of machines that have a class",
+    };
+    crate::group::status::changes_nothing(&said, why)
 }
 
 /// What is known of the machine, in the fields that users of nodes read.
@@ -188,4 +216,32 @@ pub(super) const PROGRESS: std::time::Duration = std::time::Duration::from_secs(
 pub(super) fn due(last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let next = last?.saturating_add(PROGRESS).ok()?;
     (next > now).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_can_carry_out_is_named_on_records_that_people_make() {
+        let said = |spec: Value, owner: Option<&str>| {
+            let mut spec = spec;
+            spec["nodeGroupName"] = json!("g");
+            let owners = owner.map(|kind| {
+                json!([{ "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": kind, "name": "g",
+                    "uid": "u" }])
+            });
+            let node = json!({ "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode",
+                "metadata": { "name": "n", "ownerReferences": owners }, "spec": spec });
+            not_taken(&serde_json::from_value(node).unwrap())
+        };
+        let spec = json!({ "osImageID": "ubuntu", "sshKeyIDs": ["k"], "resourceIdentifier": "c" });
+        let managed = said(spec.clone(), None).unwrap();
+        assert!(managed.starts_with("spec.osImageID, spec.sshKeyIDs changes nothing"), "{managed}");
+        assert_eq!(said(spec.clone(), Some("NodeGroup")), None);
+        let mut class = spec;
+        class["classRef"] = json!({ "name": "small" });
+        assert!(said(class, None).unwrap().contains("spec.resourceIdentifier changes nothing"));
+        assert_eq!(said(json!({ "resourceIdentifier": "c" }), None), None);
+    }
 }

@@ -62,20 +62,24 @@ pub(super) fn fill(
         }
         let records = records(context, &group);
         let facts = facts(context, &group, &key, world, &owners, &records);
+        let known: Vec<String> = facts.sizes.iter().map(|size| size.id.clone()).collect();
         match Group::read(&group, facts) {
             Ok(mut read) => {
                 // What is wanted may not be written down yet where nobody has decided.
                 read.desired = u32::try_from(removal::target_size(&group)).unwrap_or_default();
                 count(&mut read, &group, &records);
                 mark_nodes(&read, &group, &owners, world);
-                if let Some(why) = not_served(&read) {
-                    notes.partly.insert(key.clone(), why);
+                let partly = not_served(&read).into_iter().chain(without_prices(&read, &group));
+                let partly: Vec<String> = partly.collect();
+                if !partly.is_empty() {
+                    notes.partly.insert(key.clone(), partly.join("; "));
                 }
                 world.groups.insert(world::Key::new(&key.namespace, &key.name), read);
                 notes.groups.insert(key, group);
             }
             Err(error) => {
-                notes.unfit.insert(key, error.to_string());
+                let unknown = unknown_sizes(&group, &known);
+                notes.unfit.insert(key, unknown.unwrap_or_else(|| error.to_string()));
             }
         }
     }
@@ -114,6 +118,35 @@ fn not_served(group: &Group) -> Option<String> {
         false => "spotConfig: no machine that the platform may take back is offered; set \
                   fallbackToOnDemand, or maxSpotPercentage to 0"
             .to_owned(),
+    })
+}
+
+/// Why costs play no part in what is decided about a group that asks for it.
+fn without_prices(group: &Group, object: &NodeGroup) -> Option<String> {
+    let asked = object.spec.cost_optimization.as_ref().is_some_and(|cost| cost.enabled);
+    let priced = group.sizes.iter().any(|size| size.price.is_some());
+    (asked && !priced).then(|| {
+        let names: Vec<&str> = group.sizes.iter().map(|size| size.id.as_str()).collect();
+        format!(
+            "costOptimization: nobody tells what {} costs: annotate the VMClass of that name with \
+             {}, or make one",
+            names.join(", "),
+            annotations::PRICE_PER_HOUR
+        )
+    })
+}
+
+/// What is to be done about a group of whose sizes nothing is known: no node of it shows what it has.
+fn unknown_sizes(group: &NodeGroup, known: &[String]) -> Option<String> {
+    let named = group.spec.offering_ids.iter().chain(&group.spec.preferred_instance_type);
+    let missing: Vec<&str> =
+        named.filter(|name| !known.contains(name)).map(String::as_str).collect();
+    (group.spec.class_ref.is_none() && known.is_empty() && !missing.is_empty()).then(|| {
+        format!(
+            "what {} is like is not known before the group has a node: set spec.desiredNodes, or make a \
+             VMClass of that name in the group's namespace, with its CPUs, memory and price",
+            missing.join(", ")
+        )
     })
 }
 
@@ -195,14 +228,15 @@ fn sizes(
     owners: &BTreeMap<String, Arc<VPSieNode>>,
 ) -> Vec<Size> {
     let mut sizes: BTreeMap<String, Size> = BTreeMap::new();
-    if let Some(reference) = &group.spec.class_ref {
-        let preferred = group.spec.preferred_instance_type.iter();
-        let named = group.spec.offering_ids.iter().chain(preferred).chain([&reference.name]);
-        for name in named {
-            let class = Key::new(reference.namespace_or(&key.namespace), name);
-            if let Some(class) = Context::cached(&context.classes, &class) {
-                sizes.insert(class.name_any(), size_of(&class));
-            }
+    // Of a platform's own sizes a class of the same name tells what nobody else does.
+    let reference = group.spec.class_ref.as_ref();
+    let space =
+        reference.map_or(key.namespace.as_str(), |class| class.namespace_or(&key.namespace));
+    let preferred = group.spec.preferred_instance_type.iter();
+    let named = group.spec.offering_ids.iter().chain(preferred);
+    for name in named.chain(reference.map(|class| &class.name)) {
+        if let Some(class) = Context::cached(&context.classes, &Key::new(space, name)) {
+            sizes.insert(class.name_any(), size_of(&class));
         }
     }
     for (name, record) in owners {
@@ -259,5 +293,47 @@ fn mark_nodes(
             let size = node.size.as_deref().and_then(|id| group.size_of(id));
             node.price = size.and_then(|size| size.price);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(spec: serde_json::Value) -> NodeGroup {
+        let mut whole = json!({ "minNodes": 0, "maxNodes": 9 });
+        if let (Some(whole), serde_json::Value::Object(more)) = (whole.as_object_mut(), spec) {
+            whole.extend(more);
+        }
+        NodeGroup::new("g", serde_json::from_value(whole).unwrap())
+    }
+
+    #[test]
+    fn sizes_that_nobody_has_told_of_say_what_to_do() {
+        let managed = object(json!({ "offeringIDs": ["small", "large"] }));
+        let why = unknown_sizes(&managed, &[]).unwrap();
+        assert!(why.contains("small, large") && why.contains("VMClass"), "{why}");
+        // Something else is wrong with these.
+        assert_eq!(unknown_sizes(&managed, &["small".to_owned()]), None);
+        let class = json!({ "classRef": { "name": "c" }, "offeringIDs": ["small"] });
+        assert_eq!(unknown_sizes(&object(class), &[]), None);
+    }
+
+    #[test]
+    fn costs_that_nobody_knows_are_said_where_somebody_asks_for_them() {
+        let size = |price| Size { id: "small".to_owned(), price, ..Size::default() };
+        let said = |spec: serde_json::Value, price| {
+            let object = object(spec);
+            let facts = GroupFacts { sizes: vec![size(price)], ..GroupFacts::default() };
+            without_prices(&Group::read(&object, facts).unwrap(), &object)
+        };
+        let asked = json!({ "costOptimization": { "enabled": true } });
+        let why = said(asked.clone(), None).unwrap();
+        assert!(why.contains("small") && why.contains("sutler.dev/price-per-hour"), "{why}");
+        assert_eq!(said(asked, Price::per_hour(0.5)), None);
+        assert_eq!(said(json!({}), None), None);
+        assert_eq!(said(json!({ "costOptimization": { "enabled": false } }), None), None);
     }
 }

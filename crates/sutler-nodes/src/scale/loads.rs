@@ -72,7 +72,8 @@ impl Loads {
                 continue;
             };
             sum.at = sum.at.max(Some(*at));
-            let has = [node.allocatable.cpu, node.allocatable.memory];
+            let whole = if measured == Some(true) { &node.capacity } else { &node.allocatable };
+            let has = [whole.cpu, whole.memory];
             for (place, share) in [load.cpu, load.memory].into_iter().enumerate() {
                 sum.used[place] += i128::from(share) * i128::from(has[place]);
                 sum.has[place] += i128::from(has[place]);
@@ -84,6 +85,7 @@ impl Loads {
             for name in &sum.nodes {
                 if let Some(node) = world.node_mut(name) {
                     node.load = self.nodes.get(name).cloned().unwrap_or_default();
+                    node.measured = measured == Some(true);
                 }
             }
         }

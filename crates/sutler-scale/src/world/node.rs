@@ -46,6 +46,8 @@ pub struct Node {
     pub keep: Keep,
     /// How busy it was.
     pub load: Window,
+    /// Whether that is what was measured on it. Else it is what pods have asked for.
+    pub measured: bool,
 }
 
 /// What is written on a node about its removal.
@@ -58,6 +60,11 @@ pub struct Keep {
 }
 
 impl Node {
+    /// What its load is a share of: what is measured is the whole machine.
+    pub fn whole(&self) -> &Resources {
+        if self.measured { &self.capacity } else { &self.allocatable }
+    }
+
     /// Reads a node of Kubernetes. Group, price and load are not known to it: they are the
     /// caller's to fill in.
     pub fn read(node: &core::Node) -> Result<Self, MalformedError> {
@@ -102,6 +109,7 @@ impl Node {
             price: None,
             keep: keep(node),
             load: Window::default(),
+            measured: false,
             labels: Arc::new(own_labels),
             taints: taints.into(),
             name,

@@ -116,6 +116,7 @@ pub(crate) fn add_node(world: &mut World, group: &str, name: &str) {
         price: None,
         keep: Default::default(),
         load: load(10),
+        measured: false,
     };
     world.set_node(node);
 }

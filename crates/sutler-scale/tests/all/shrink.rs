@@ -361,3 +361,24 @@ fn a_smaller_size_is_proposed() {
         assert_eq!(proposals(&world).first().map(|it| it.standing), expected);
     }
 }
+
+#[test]
+fn what_is_measured_is_a_share_of_the_whole_machine() {
+    // A fifth of what pods may have is 3.2 CPUs, and of the whole machine 4: too much for 4 CPUs.
+    let mut world = costly(CostStrategy::Auto);
+    let node = world.node_mut("n1").unwrap();
+    (node.load, node.capacity.cpu) = (load(20), 20_000);
+    assert_eq!(decide(&world, None, now()).proposals.len(), 1);
+    world.node_mut("n1").unwrap().measured = true;
+    assert!(decide(&world, None, now()).proposals.is_empty());
+    // Without the idle one the other would be 70 % busy; if that is measured, with twice the machine, 80 %.
+    let mut world = two();
+    one(&mut world).up.cpu = 75;
+    assert_eq!(gone(&shrink(&world)), ["idle"]);
+    for name in ["idle", "busy"] {
+        world.node_mut(name).unwrap().measured = true;
+    }
+    world.node_mut("idle").unwrap().capacity.cpu *= 2;
+    let reasons = vec![Reason::TooBusyAfter { share: 80, limit: 75 }];
+    assert_eq!(shrink(&world).verdicts["idle"], Verdict::Keep(reasons));
+}
