@@ -98,7 +98,7 @@ cp "$busybox" initramfs/bin/
 for program in sh mount insmod ip udhcpc true findfs usleep switch_root; do ln -s busybox "initramfs/bin/$program"; done
 cp "$here/guest/init" initramfs/init
 for module in virtio_pci virtio_net virtio_blk virtio_scsi sd_mod sr_mod isofs vfat nls_cp437 nls_ascii \
-    virtio_console virtio_rng virtio_balloon button evdev; do
+    virtio_console virtio_rng virtio_balloon button evdev qemu_fw_cfg; do
     for file in $(needs "$module"); do
         name=$(basename "$file")
         [ ! -e "initramfs/modules/$name" ] || continue

@@ -83,7 +83,7 @@ daemon() {
         systemctl start libvirtd
     else
         # Where QEMU's output goes; libvirtd starts it for itself only for a session of a user.
-        if ! virt-admin -c virtlogd:///system uptime >/dev/null 2>&1; then
+        if ! virt-admin -c virtlogd:///system srv-list >/dev/null 2>&1; then
             start virtlogd virtlogd
         fi
         # A /dev/kvm that QEMU's user may not open is tried by root when libvirtd asks QEMU what it can

@@ -23,9 +23,6 @@ use crate::{
 /// How long copying the disks of a machine that runs may take.
 const PATIENCE: Duration = Duration::from_secs(6 * 3600);
 
-/// What libvirt says of a machine that is not being worked on.
-const NO_JOB: i32 = virt_sys::VIR_DOMAIN_JOB_NONE as i32;
-
 /// Copies a machine.
 pub(crate) async fn copy(host: &Libvirt, request: CloneRequest) -> Result<Accepted> {
     plan::admit(&request.target)?;
@@ -128,12 +125,14 @@ pub(crate) fn copy_live(connect: &Connect, live: &Live) -> Done {
     let xml = element("domainbackup").with("mode", "push").child(element("disks").children(disks));
     raw::begin_backup(&domain, &xml.to_string())?;
     let end = Instant::now() + PATIENCE;
-    while domain.job_info()?.r#type != NO_JOB {
+    while raw::is_backed_up(&domain)? {
         if Instant::now() > end {
             return Err(Error::failed("the copy of the disks does not end").into());
         }
         std::thread::sleep(Duration::from_millis(100));
     }
+    // QEMU lets go of the copies a moment later; this is answered after that.
+    domain.job_info()?;
     for (_, path) in &live.disks {
         if storage::at_path_or_new(connect, path)?.is_none() {
             let why = format!("QEMU has not copied a disk to {path}");

@@ -168,5 +168,7 @@ const KINDS: &[(&[ErrorNumber], ErrorKind)] = &[
         ErrorKind::Invalid,
     ),
     (&[N::OperationTimeout, N::AgentUnresponsive, N::AgentUnsynced], ErrorKind::Unavailable),
+    // The agent was there a moment before, and was asked.
+    (&[N::AgentCommandTimeout], ErrorKind::Indeterminate),
     (&[N::NoMemory], ErrorKind::Exhausted),
 ];

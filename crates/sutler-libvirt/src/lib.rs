@@ -9,8 +9,8 @@
 //! - A domain is defined before any of its volumes is made, and undefined after the last one is gone: at
 //!   every moment what there is of a machine can be found through its domain (`create`, `remove`). Names
 //!   of volumes say whose they are (`names`).
-//! - Calls block, so each runs on a thread, a few at a time (`link`); what the host tells by itself comes
-//!   through the one module with unsafe code (`raw`), and is told on (`watch`).
+//! - Calls block, so each runs on a thread and a connection of its own, a few at a time (`link`); what the
+//!   host tells by itself comes through the one module with unsafe code (`raw`), and is told on (`watch`).
 //! - Long work is a task that outlives its caller (`tasks`), and one thing at a time is done to a machine.
 
 mod addresses;
@@ -38,6 +38,7 @@ mod provider;
 mod qcow2;
 mod raw;
 mod reconfigure;
+mod refusing;
 mod remove;
 mod seed;
 mod settings;
@@ -52,4 +53,5 @@ mod watch;
 mod xml;
 
 pub use host::Libvirt;
+pub use refusing::Refusing;
 pub use settings::{Accelerator, Settings};

@@ -1,9 +1,13 @@
-//! The connection to a host: opened when it is needed, opened again when it was lost, and never waited
-//! for longer than its deadline.
+//! Connections to a host: opened when they are needed, opened again when they were lost, and never waited
+//! for longer than a deadline.
 //!
-//! libvirt's calls block. Each runs on a thread of its own, and no more than [`SLOTS`] do so at the same
-//! time, so that a host that hangs holds up these and nothing else. A call that nobody waits for any more
-//! keeps its slot until libvirt answers.
+//! libvirt's calls block. Each runs on a thread of its own, and no more than [`SLOTS`] of a kind do so at the
+//! same time, so that a host that hangs holds up these and nothing else. A call that nobody waits for any
+//! more keeps its slot until libvirt answers, or notices that the host does not.
+//!
+//! Each call has a connection to itself. In libvirt before 9.8 (CVE-2024-4418), calls that share one and
+//! lose it leave their threads with what was on each other's stacks. What the host tells by itself comes
+//! over one more, on which nothing is called.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -23,7 +27,7 @@ use crate::{
     raw::{self, Listening, Signal},
 };
 
-/// Calls of one connection that may block at the same time; a host lets one connection have five.
+/// Calls of a kind that may block at the same time, each over a connection of its own.
 const SLOTS: usize = 5;
 /// Slots that tasks may have: a request finds one however many machines are being started.
 const TASK_SLOTS: usize = 4;
@@ -52,38 +56,37 @@ pub(crate) struct Link(Arc<Inner>);
 
 struct Inner {
     endpoint: Endpoint,
-    /// For looks, and for what the host tells.
+    /// For looks.
     looks: Line,
     /// For changes, which may take long: looks do not wait behind them.
     changes: Line,
     /// For changes that tasks make.
     tasks: Semaphore,
     long: Arc<Semaphore>,
+    /// For what the host tells.
+    ears: Mutex<Option<Arc<Session>>>,
+    opening: tokio::sync::Mutex<()>,
     signals: mpsc::UnboundedSender<Signal>,
 }
 
-/// A connection that is opened when it is needed.
+/// Connections for calls of one kind.
 struct Line {
     slots: Arc<Semaphore>,
-    current: Mutex<Option<Arc<Session>>>,
-    opening: tokio::sync::Mutex<()>,
+    /// Those that nobody uses at the moment.
+    idle: Arc<Mutex<Vec<Connect>>>,
 }
 
 impl Line {
     fn new() -> Self {
-        Self {
-            slots: Arc::new(Semaphore::new(SLOTS)),
-            current: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Session>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { slots: Arc::new(Semaphore::new(SLOTS)), idle: Arc::default() }
     }
 }
 
-/// One connection with what it tells.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection with what it tells.
 struct Session {
     connect: Connect,
     /// A driver without events has none.
@@ -91,15 +94,17 @@ struct Session {
 }
 
 impl Drop for Session {
-    /// Leaving talks to the host, which may take its time: whoever happens to be the last to hold the
-    /// session does not wait for that.
+    /// Whoever happens to be the last to hold the session does not wait for its end.
     fn drop(&mut self) {
-        let (connect, listening) = (self.connect.clone(), self.listening.take());
-        let leave = move || drop((listening, connect));
-        let thread = std::thread::Builder::new().name("libvirt-leave".to_owned());
-        if let Err(error) = thread.spawn(leave) {
-            tracing::warn!("a connection is left in place: {error}");
-        }
+        leave((self.listening.take(), self.connect.clone()));
+    }
+}
+
+/// Leaves a connection. That talks to the host, which may take its time.
+fn leave(connection: impl Send + 'static) {
+    let thread = std::thread::Builder::new().name("libvirt-leave".to_owned());
+    if let Err(error) = thread.spawn(move || drop(connection)) {
+        tracing::warn!("a connection is left in place: {error}");
     }
 }
 
@@ -120,6 +125,8 @@ impl Link {
             changes: Line::new(),
             tasks: Semaphore::new(TASK_SLOTS),
             long: Arc::new(Semaphore::new(LONG_SLOTS)),
+            ears: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
             signals,
         };
         (Self(Arc::new(inner)), told)
@@ -165,11 +172,7 @@ impl Link {
         job: impl FnOnce(&Connect) -> Done<T> + Send + 'static,
     ) -> Result<T> {
         let permit = self.0.long.clone().acquire_owned().await.map_err(closed)?;
-        // A driver within this process has its state in the one connection that is open.
-        let shared = match self.0.endpoint.is_within() {
-            true => Some(self.session(Kind::Look).await?),
-            false => None,
-        };
+        let shared = self.within().await?;
         let endpoint = self.0.endpoint.clone();
         let work = move || -> Done<T> {
             let _permit = permit;
@@ -198,13 +201,25 @@ impl Link {
             );
             Error::unavailable(why)
         };
-        let slot = timeout(turn, self.line(kind).slots.clone().acquire_owned());
+        let line = self.line(kind);
+        let slot = timeout(turn, line.slots.clone().acquire_owned());
         let slot = slot.await.map_err(|_| hung())?.map_err(closed)?;
-        let session = self.session(kind).await?;
-        let used = session.clone();
+        // Who looks also wants to hear what happens.
+        let ears = match kind {
+            Kind::Look => Some(self.ears().await?),
+            Kind::Change => None,
+        };
+        let connection = match self.within().await? {
+            Some(session) => Connection { connect: session.connect.clone(), idle: None },
+            None => {
+                Connection { connect: self.connection(line).await?, idle: Some(line.idle.clone()) }
+            }
+        };
         let work = tokio::task::spawn_blocking(move || {
-            let _slot = slot;
-            job(&used.connect)
+            let _held = (slot, ears);
+            let done = job(&connection.connect);
+            connection.after(&done);
+            done
         });
         let ended = match timeout(within, work).await {
             Ok(Ok(ended)) => ended,
@@ -212,17 +227,13 @@ impl Link {
                 return Err(Error::internal(format!("a job on libvirt failed: {panic}")));
             }
             Err(_) => {
-                self.forget(kind, &session);
                 let why = format!("{} has not answered within {within:?}", self.0.endpoint);
                 return Err(kind.unanswered(why));
             }
         };
-        ended.map_err(|fault| {
-            if !fault.connection {
-                return fault.error;
-            }
-            self.forget(kind, &session);
-            kind.unanswered(format!("{}: {}", self.0.endpoint, fault.error.message()))
+        ended.map_err(|fault| match fault.connection {
+            false => fault.error,
+            true => kind.unanswered(format!("{}: {}", self.0.endpoint, fault.error.message())),
         })
     }
 
@@ -233,66 +244,98 @@ impl Link {
         }
     }
 
-    /// The connection, opened where there is none.
-    async fn session(&self, kind: Kind) -> Result<Arc<Session>> {
-        let line = self.line(kind);
-        let current = || line.lock().clone();
+    /// The one connection of a driver within this process, which has its state in it. There is no wire, and
+    /// calls may share it.
+    async fn within(&self) -> Result<Option<Arc<Session>>> {
+        match self.0.endpoint.is_within() {
+            true => self.ears().await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// A connection that nobody uses, opened where there is none.
+    async fn connection(&self, line: &Line) -> Result<Connect> {
+        loop {
+            let Some(connect) = lock(&line.idle).pop() else { break };
+            // One that has ended meanwhile would leave the outcome of a change open.
+            if connect.is_alive().unwrap_or_default() {
+                return Ok(connect);
+            }
+            leave(connect);
+        }
+        let endpoint = self.0.endpoint.clone();
+        self.opened(move || open(&endpoint)).await
+    }
+
+    /// What the host tells, listened to where nobody does yet.
+    async fn ears(&self) -> Result<Arc<Session>> {
+        let current = || lock(&self.0.ears).clone();
         if let Some(session) = current() {
             return Ok(session);
         }
-        let _one = line.opening.lock().await;
+        let _one = self.0.opening.lock().await;
         if let Some(session) = current() {
             return Ok(session);
         }
         let (endpoint, signals) = (self.0.endpoint.clone(), self.0.signals.clone());
-        let opening = tokio::task::spawn_blocking(move || -> Done<Session> {
+        let session = self.opened(move || {
             let connect = open(&endpoint)?;
-            let listening = match kind {
-                Kind::Change => None,
-                Kind::Look => match Listening::begin(&connect, &signals) {
-                    Ok(listening) => Some(listening),
-                    Err(error) => {
-                        let why = error.message();
-                        tracing::warn!(%endpoint, "the host tells of no changes: {why}");
-                        None
-                    }
-                },
-            };
-            Ok(Session { connect, listening })
+            let listening = Listening::begin(&connect, &signals).inspect_err(|error| {
+                tracing::warn!(%endpoint, "the host tells of no changes: {}", error.message());
+            });
+            Ok(Session { connect, listening: listening.ok() })
         });
-        let opened = match timeout(OPENING, opening).await {
-            Ok(Ok(opened)) => opened.map_err(Error::from)?,
-            Ok(Err(panic)) => return Err(Error::internal(format!("opening failed: {panic}"))),
-            Err(_) => {
-                let why = format!("{} has not answered within {OPENING:?}", self.0.endpoint);
-                return Err(Error::unavailable(why));
-            }
-        };
+        let session = Arc::new(session.await?);
         tracing::info!(endpoint = %self.0.endpoint, "connected");
-        let session = Arc::new(opened);
-        *line.lock() = Some(session.clone());
+        *lock(&self.0.ears) = Some(session.clone());
         Ok(session)
     }
 
-    /// Takes a connection that is of no use any more out of the way.
-    fn forget(&self, kind: Kind, session: &Arc<Session>) {
-        let mut current = self.line(kind).lock();
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            *current = None;
-            if session.listening.is_some() {
-                drop(self.0.signals.send(Signal::Closed));
+    /// Opens a connection, within its deadline.
+    async fn opened<T: Send + 'static>(
+        &self,
+        open: impl FnOnce() -> Done<T> + Send + 'static,
+    ) -> Result<T> {
+        match timeout(OPENING, tokio::task::spawn_blocking(open)).await {
+            Ok(Ok(opened)) => opened.map_err(Error::from),
+            Ok(Err(panic)) => Err(Error::internal(format!("opening failed: {panic}"))),
+            Err(_) => {
+                let why = format!("{} has not answered within {OPENING:?}", self.0.endpoint);
+                Err(Error::unavailable(why))
             }
         }
     }
 
-    /// Takes the connection out of the way after it has said that it ended.
+    /// Takes connections out of the way after one has said that it ended.
     pub(crate) fn ended(&self) {
-        self.0.looks.lock().take();
+        drop(lock(&self.0.ears).take());
+        for line in [&self.0.looks, &self.0.changes] {
+            leave(std::mem::take(&mut *lock(&line.idle)));
+        }
     }
 
     /// The host's address, without what is secret.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.0.endpoint
+    }
+}
+
+/// A connection while a call has it.
+struct Connection {
+    connect: Connect,
+    /// Where it goes afterwards; nowhere if it was not taken from there.
+    idle: Option<Arc<Mutex<Vec<Connect>>>>,
+}
+
+impl Connection {
+    /// Lets others have it, unless it was lost.
+    fn after<T>(self, done: &Done<T>) {
+        let Self { connect, idle } = self;
+        let lost = matches!(done, Err(fault) if fault.connection);
+        match idle.filter(|_| !lost) {
+            Some(idle) => lock(&idle).push(connect),
+            None => drop(connect),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 use sutler_frame::{Pod, ServeArgs, with_serve};
-use sutler_libvirt::{Libvirt, Settings};
+use sutler_libvirt::{Libvirt, Refusing, Settings};
 use sutler_provider::Provider;
 
 #[derive(Debug, Parser)]
@@ -54,10 +54,17 @@ impl Serve {
                 options.entry(option).or_insert_with(|| Value::String(value.clone()));
             }
         }
-        let settings = Settings::from_options(&options)?;
         let downloads = self.downloads.clone().unwrap_or_else(default_downloads);
         let skip = pod.insecure_skip_verify;
-        Ok(Arc::new(Libvirt::new(endpoint, &pod.credentials, skip, settings, downloads)?))
+        let made = Settings::from_options(&options).and_then(|settings| {
+            Libvirt::new(endpoint, &pod.credentials, skip, settings, downloads)
+        });
+        match made {
+            Ok(host) => Ok(Arc::new(host)),
+            // The server that started this program asks it what is wrong.
+            Err(error) if self.frame.with_parent => Ok(Arc::new(Refusing::new(error))),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

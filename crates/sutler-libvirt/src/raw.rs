@@ -10,7 +10,11 @@ use std::{
 
 use tokio::sync::mpsc::UnboundedSender;
 use uuid::Uuid;
-use virt::{connect::Connect, error::Error, network::Network};
+use virt::{
+    connect::Connect,
+    error::{Error, ErrorNumber, ErrorNumberEnum},
+    network::Network,
+};
 use virt_sys as sys;
 
 /// What a connection tells by itself.
@@ -166,6 +170,23 @@ pub(crate) fn begin_backup(domain: &virt::domain::Domain, xml: &str) -> Result<(
     match unsafe { sys::virDomainBackupBegin(domain.as_ptr(), xml.as_ptr(), ptr::null(), 0) } {
         0 => Ok(()),
         _ => Err(Error::last_error()),
+    }
+}
+
+/// Whether disks of a domain are still being copied. Asking how far that has come instead is what libvirt
+/// 9.0 dies of when it ends at that moment.
+pub(crate) fn is_backed_up(domain: &virt::domain::Domain) -> Result<bool, Error> {
+    // SAFETY: the domain is held.
+    let xml = unsafe { sys::virDomainBackupGetXMLDesc(domain.as_ptr(), 0) };
+    if !xml.is_null() {
+        // SAFETY: the text was allocated for us.
+        unsafe { libc::free(xml.cast()) };
+        return Ok(true);
+    }
+    let error = Error::last_error();
+    match error.code() {
+        ErrorNumberEnum::Known(ErrorNumber::NoDomainBackup) => Ok(false),
+        _ => Err(error),
     }
 }
 

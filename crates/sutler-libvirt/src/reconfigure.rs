@@ -15,7 +15,8 @@ use crate::{
     mark::{DiskMark, Mark},
     plan::{self, ROOT},
     settings::Settings,
-    show, storage,
+    show,
+    storage::{self, Pool},
     tasks::Progress,
     volume::GIB,
 };
@@ -212,7 +213,8 @@ fn grow(connect: &Connect, domain: &Domain, seen: &Seen, disk: &DiskInfo, gib: u
 
 /// Makes a disk and plugs it in. It is noted first, so that it goes with its machine whatever happens.
 fn add_disk(connect: &Connect, domain: &Domain, part: Part, class: Option<&Class>) -> Done {
-    let Some(seen) = find::read(domain)? else { return Ok(()) };
+    let Some(mut seen) = find::read(domain)? else { return Ok(()) };
+    forget_half_made(connect, &mut seen, &part)?;
     let bus = class.map_or_else(|| "virtio".to_owned(), plan::bus);
     let taken = |device: &str| {
         seen.disks.iter().any(|disk| disk.device == device)
@@ -236,6 +238,18 @@ fn add_disk(connect: &Connect, domain: &Domain, part: Part, class: Option<&Class
         serial: plan::serial(&part.name),
     };
     Ok(domain.attach_device_flags(&disk.write().to_string(), both(domain)?)?)
+}
+
+/// Removes what is left of a disk of this name that nobody has plugged in: it was made, or was to be removed,
+/// when this program was ended. While it is there, none of its name can be made.
+fn forget_half_made(connect: &Connect, seen: &mut Seen, part: &Part) -> Done {
+    let plugged = seen.disks.iter().any(|disk| disk.path.as_ref() == Some(&part.path));
+    if plugged || !matches!(part.from, create::From::Nothing) || part.kept.is_some() {
+        return Ok(());
+    }
+    let devices: Vec<&String> = seen.disks.iter().map(|disk| &disk.device).collect();
+    seen.mark.disks.retain(|device, mark| mark.name != part.name || devices.contains(&device));
+    Pool::find(connect, &part.pool, "placement.datastore")?.remove(&part.volume.name)
 }
 
 /// Unplugs a disk, and removes it unless it outlives its machine.

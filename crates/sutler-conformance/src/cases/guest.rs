@@ -31,7 +31,12 @@ pub(super) async fn up(context: &Context, made: &Made) -> Check {
         .until("the guest runs commands", || async {
             match context.provider.guest_exec(command(made, &["true"])).await {
                 Ok(_) => Ok(Some(())),
-                Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+                // It may have run, and does no harm.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Indeterminate) =>
+                {
+                    Ok(None)
+                }
                 Err(error) => Err(error.into()),
             }
         })

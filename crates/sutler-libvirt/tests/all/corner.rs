@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::{Value, json};
 use sutler_libvirt::Libvirt;
 use sutler_provider::{
     Class, CreateRequest, DeleteRequest, Error, GuestCommand, GuestOutput, Image, Machine,
@@ -23,7 +24,7 @@ use virt::{connect::Connect, storage_pool::StoragePool};
 use crate::lab;
 
 /// The longest that anything may take here: guests may be slow.
-const LONG: Duration = Duration::from_secs(240);
+pub(crate) const LONG: Duration = Duration::from_secs(240);
 
 pub(crate) struct Corner {
     pub(crate) provider: Arc<Libvirt>,
@@ -40,7 +41,12 @@ pub(crate) struct Corner {
 impl Corner {
     /// A pool that is a folder.
     pub(crate) fn open() -> Option<Self> {
-        Self::with(None)
+        Self::open_with(json!({}))
+    }
+
+    /// A pool that is a folder, for a provider that has options of its own.
+    pub(crate) fn open_with(options: Value) -> Option<Self> {
+        Self::with(None, options)
     }
 
     /// A pool that has this much room; none where there is no loop device for it.
@@ -49,10 +55,10 @@ impl Corner {
         if device.is_none() {
             println!("SKIPPED: there is no mke2fs, or no loop device");
         }
-        Self::with(Some(device?))
+        Self::with(Some(device?), json!({}))
     }
 
-    fn with(device: Option<Device>) -> Option<Self> {
+    fn with(device: Option<Device>, more: Value) -> Option<Self> {
         let image = lab::guest()?;
         let connect = Connect::open(Some("qemu:///system")).unwrap();
         let word = lab::word();
@@ -73,7 +79,9 @@ impl Corner {
         let pool = connect.define_storage_pool_xml(&xml, 0).unwrap();
         pool.build(0).unwrap();
         pool.create(0).unwrap();
-        let options = lab::options(&format!("sutler-{word}"));
+        let mut options = lab::options(&format!("sutler-{word}"));
+        let more = more.as_object().cloned().unwrap_or_default();
+        options.as_object_mut().unwrap().extend(more);
         Some(Self {
             provider: lab::provider("qemu:///system", options),
             word,
@@ -155,6 +163,24 @@ impl Corner {
         self.provider.describe(&made.id).await.unwrap().unwrap()
     }
 
+    /// Waits until a machine is shown to be as wanted.
+    pub(crate) async fn until_shown(
+        &self,
+        made: &Made,
+        what: &str,
+        wanted: impl Fn(&Machine) -> bool,
+    ) -> Machine {
+        let end = Instant::now() + LONG;
+        loop {
+            let shown = self.shown(made).await;
+            if wanted(&shown) {
+                return shown;
+            }
+            assert!(Instant::now() < end, "it has never {what}: {shown:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
     /// Changes a machine until it is like this.
     pub(crate) async fn change(&self, made: &Made, desired: &CreateRequest) {
         self.try_change(made, desired).await.unwrap();
@@ -216,6 +242,30 @@ impl Corner {
         let request = DeleteRequest { id: made.id.clone(), proof: made.proof() };
         let started = self.provider.delete(request).await?;
         self.ended(started.task).await
+    }
+
+    /// Removes an image. While another test has stopped its own pool, nobody can tell what is built upon it.
+    pub(crate) async fn remove_image(&self, target: &str) {
+        let end = Instant::now() + LONG;
+        let others = |error: &Error| {
+            error.message().contains("is not started") && !error.message().contains(&self.word)
+        };
+        while let Err(error) = self.provider.image_remove(target).await {
+            assert!(others(&error) && Instant::now() < end, "{error:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Takes a disk out of a machine that is off, and leaves its volume.
+    pub(crate) async fn unplug(&self, made: &Made, disk: &str) {
+        let shown = self.shown(made).await.disks.unwrap();
+        let path = shown.into_iter().find(|one| one.name == disk).unwrap().path.unwrap();
+        let domain = self.connect.lookup_domain_by_uuid_string(&made.id.0).unwrap();
+        let xml = domain.xml_desc(0).unwrap();
+        let disk = xml.split("<disk ").skip(1).find(|disk| disk.contains(&path)).unwrap();
+        let disk = disk.split("</disk>").next().unwrap();
+        let xml = format!("<disk {disk}</disk>");
+        domain.detach_device_flags(&xml, virt_sys::VIR_DOMAIN_AFFECT_CONFIG).unwrap();
     }
 
     /// Stops the pool, or starts it again.

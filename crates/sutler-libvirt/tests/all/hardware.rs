@@ -45,7 +45,7 @@ async fn scsi_disks_are_many_and_grow_under_their_guest() {
     corner.until(&made, &format!("test $({}) -gt 1800000", size("/"))).await;
 
     corner.delete(&made).await;
-    corner.provider.image_remove(&corner.image_from(&corner.image).target).await.unwrap();
+    corner.remove_image(&corner.image_from(&corner.image).target).await;
     corner.assert_empty();
 }
 
@@ -84,7 +84,7 @@ async fn cpus_and_memory_change_while_a_guest_runs() {
     assert!(error.message().contains("switch it off first"), "{error}");
     assert_eq!(corner.shown(&made).await.power, Power::On);
     corner.delete(&made).await;
-    corner.provider.image_remove(&corner.image_from(&corner.image).target).await.unwrap();
+    corner.remove_image(&corner.image_from(&corner.image).target).await;
     corner.assert_empty();
 }
 
@@ -102,6 +102,24 @@ async fn disks_hang_on_the_bus_of_their_class() {
         assert_eq!(corner.shown(&made).await.power, Power::On, "{bus}");
         corner.delete(&made).await;
     }
+    corner.assert_empty();
+}
+
+/// The program can be ended after a disk was made and before it was plugged in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_was_left_half_plugged_in_is_made_again() {
+    let Some(corner) = Corner::open() else { return };
+    let mut request = corner.request(None);
+    request.disks = vec![disk("data", 1)];
+    let made = corner.make(request.clone()).await.unwrap();
+    corner.unplug(&made, "data").await;
+    request.disks[0].size_gib = 2;
+    corner.change(&made, &request).await;
+    let shown = corner.shown(&made).await.disks.unwrap();
+    let data: Vec<u64> =
+        shown.iter().filter(|disk| disk.name == "data").map(|disk| disk.size_gib).collect();
+    assert_eq!(data, [2], "{shown:?}");
+    corner.delete(&made).await;
     corner.assert_empty();
 }
 

@@ -8,7 +8,7 @@ use sutler_provider::{
 
 use crate::corner::Corner;
 
-fn assert_refused<T>(answer: Result<T, Error>, kind: ErrorKind, words: &str) {
+pub(crate) fn assert_refused<T>(answer: Result<T, Error>, kind: ErrorKind, words: &str) {
     let error = answer.err().unwrap_or_else(|| unreachable!("nobody refused for {words:?}"));
     assert!(error.kind() == kind && error.message().contains(words), "{error:?}");
 }
@@ -26,7 +26,7 @@ async fn images_that_are_not_what_was_said() {
     // Nobody asks.
     wrong.verify = false;
     corner.bring(wrong).await.unwrap();
-    corner.provider.image_remove(&request.target).await.unwrap();
+    corner.remove_image(&request.target).await;
     corner.assert_empty();
 
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ async fn images_that_are_not_what_was_said() {
     let made = corner.make(corner.request(Some(&id))).await;
     let error = made.err().unwrap();
     assert!(error.message().contains("Could not"), "{error:?}");
-    corner.provider.image_remove(&request.target).await.unwrap();
+    corner.remove_image(&request.target).await;
     corner.assert_empty();
 }
 
@@ -67,7 +67,7 @@ async fn images_come_in_another_format() {
     assert_eq!(disks[0].format.as_deref(), Some("qcow2"), "an overlay: {disks:?}");
     assert!(disks[0].backing_file.is_some(), "{disks:?}");
     corner.delete(&made).await;
-    corner.provider.image_remove(&request.target).await.unwrap();
+    corner.remove_image(&request.target).await;
     corner.assert_empty();
 }
 
@@ -87,7 +87,7 @@ async fn what_is_in_a_pool_that_does_not_run() {
     corner.run_pool(true);
     assert_eq!(corner.shown(&made).await.disks.unwrap().len(), 1);
     corner.delete(&made).await;
-    corner.provider.image_remove(&request.target).await.unwrap();
+    corner.remove_image(&request.target).await;
     corner.assert_empty();
 }
 

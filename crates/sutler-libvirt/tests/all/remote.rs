@@ -15,21 +15,46 @@ use tempfile::TempDir;
 
 use crate::lab;
 
+/// The longest that anything may take here.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Waits for an answer.
+pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(Instant::now() < end, "{what}: never");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// A server, which ends with this.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     /// Starts a program, and waits until it listens.
     fn start(command: &mut Command, port: u16) -> Self {
+        Self::start_until(command, || TcpStream::connect(("127.0.0.1", port)).is_ok())
+    }
+
+    /// Starts a program, and waits until it is there for others.
+    pub(crate) fn start_until(command: &mut Command, there: impl Fn() -> bool) -> Self {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = Self(quiet.spawn().unwrap());
-        let end = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let end = Instant::now() + LONG;
+        while !there() {
             let ended = running.0.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < end, "{command:?} does not listen");
+            assert!(ended.is_none() && Instant::now() < end, "{command:?} is not there");
             std::thread::sleep(Duration::from_millis(50));
         }
         running
+    }
+
+    /// A program that runs.
+    pub(crate) fn of(child: Child) -> Self {
+        Self(child)
     }
 }
 
@@ -155,14 +180,14 @@ async fn by_ssh_only_who_is_known_is_trusted() {
 }
 
 /// A second libvirtd, which sees nothing of the first, with certificates of its own.
-struct Tls {
-    _running: Running,
-    _folder: TempDir,
+pub(crate) struct Tls {
+    running: Option<Running>,
+    folder: TempDir,
     port: u16,
-    authority: Authority,
+    pub(crate) authority: Authority,
 }
 
-struct Authority {
+pub(crate) struct Authority {
     key: rcgen::KeyPair,
     params: rcgen::CertificateParams,
 }
@@ -203,7 +228,7 @@ exec libvirtd --listen --config "$1/config" --pid-file "$1/pid"
 "#;
 
 impl Tls {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::new("ours");
         let (cert, key) = authority.issue("127.0.0.1");
@@ -216,16 +241,34 @@ impl Tls {
              ca_file = \"{path}/ca\"\ncert_file = \"{path}/cert\"\nkey_file = \"{path}/key\"\n"
         );
         std::fs::write(folder.path().join("config"), config).unwrap();
+        let mut tls = Self { running: None, folder, port, authority };
+        tls.start_again();
+        tls
+    }
+
+    /// Starts it where it was.
+    pub(crate) fn start_again(&mut self) {
         let mut libvirtd = Command::new("unshare");
         libvirtd
             .args(["--mount", "sh", "-c", APART, "sh"])
-            .arg(folder.path())
+            .arg(self.folder.path())
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        let running = Running::start(&mut libvirtd, port);
-        Self { _running: running, _folder: folder, port, authority }
+        self.running = Some(Running::start(&mut libvirtd, self.port));
     }
 
-    fn host(&self, of: &Authority, trusted: &[&Authority]) -> Arc<Libvirt> {
+    /// Ends it.
+    pub(crate) fn end(&mut self) {
+        self.running = None;
+    }
+
+    /// Sends it a signal, by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.running.as_ref().unwrap().0.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
+        assert!(sent.unwrap().success(), "{pid} is not there");
+    }
+
+    pub(crate) fn host(&self, of: &Authority, trusted: &[&Authority]) -> Arc<Libvirt> {
         let (cert, key) = of.issue("client");
         let trusted = trusted.iter().flat_map(|authority| authority.pem()).collect();
         let secrets = [("tls.crt", cert), ("tls.key", key), ("ca.crt", trusted)];
