@@ -1,11 +1,14 @@
 //! How fast machines come into being, and what they cost: `sutler serve` over SQLite and, where its
 //! programs are in the cache, `sutler serve --cluster` with the real kube-apiserver.
 //!
-//! `SUTLER_BENCH_SIZES=1000,10000` measures other numbers of machines.
+//! `SUTLER_BENCH_SIZES=1000,10000` measures other numbers of machines, and `-- guests` after the bench's
+//! name real ones alone.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "what fails ends the bench")]
 
 #[path = "machines/fleet.rs"]
 mod fleet;
+#[path = "machines/guests.rs"]
+mod guests;
 #[path = "machines/server.rs"]
 mod server;
 
@@ -20,6 +23,16 @@ const IDLE: Duration = Duration::from_secs(30);
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if !std::env::args().any(|word| word == "guests") {
+        simulated(&runtime);
+    }
+    match std::env::var_os("SUTLER_GUEST_IMAGE") {
+        None => println!("SKIPPED: there is no libvirt with a guest (hack/bench.sh sets one up)"),
+        Some(image) => runtime.block_on(guests::measure(std::path::Path::new(&image))),
+    }
+}
+
+fn simulated(runtime: &tokio::runtime::Runtime) {
     let sizes = std::env::var("SUTLER_BENCH_SIZES").unwrap_or_else(|_| "1000,10000,25000".into());
     for size in sizes.split(',').map(|size| size.trim().parse::<usize>().unwrap()) {
         let server = Server::embedded();
@@ -32,34 +45,6 @@ fn main() {
         None => println!("SKIPPED: the real kube-apiserver is not in the cache (hack/peers.sh)"),
         Some(server) => runtime.block_on(cluster(&server, 1000)),
     }
-    match std::env::var("SUTLER_GUEST_IMAGE") {
-        Err(_) => println!("SKIPPED: there is no libvirt with a guest (hack/bench.sh sets one up)"),
-        Ok(image) => runtime.block_on(guests(&Server::embedded(), &image, 50)),
-    }
-}
-
-/// Real machines, each an overlay of one image: what is ours of the time that they take.
-async fn guests(server: &Server, image: &str, size: usize) {
-    let provider = json!({"type": "libvirt", "endpoint": "qemu:///system",
-        "options": {"pool": "sutler-test", "accelerator": "tcg",
-            "folders": [std::path::Path::new(image).parent()]}});
-    let source = json!({"libvirt": {"path": image, "format": "qcow2"}});
-    let fleet = Fleet::furnish_with(server, provider, "128Mi", source).await;
-    let (cpu, children) = (server.cpu(), server.cpu_of_children());
-    let begun = Instant::now();
-    let running = fleet.until_all(size, |vm| vm["status"]["powerState"] == "On");
-    tokio::join!(fleet.apply_all(size), running);
-    let took = begun.elapsed().as_secs_f64();
-    let (cpu, children) = (server.cpu() - cpu, server.cpu_of_children() - children);
-    let each = |seconds: f64| seconds / size as f64 * 1000.0;
-    println!(
-        "{size} machines on QEMU: {took:.1} s from apply to running ({:.0} ms each), of which ours are \
-         {:.0} ms of CPU each in sutler and {:.0} ms in its provider",
-        each(took),
-        each(cpu),
-        each(children),
-    );
-    fleet.remove_all(size).await;
 }
 
 /// A platform that takes no time, so that only our own is measured.

@@ -216,6 +216,10 @@ fn answer(method: &Method, path: &str, registry: &Registry) -> Response<Full<Byt
                 Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", String::new()),
             }
         }
+        // Whatever becomes of platforms and of the cluster, this process lives.
+        (&Method::GET, "/livez" | "/readyz" | "/healthz") => {
+            reply(StatusCode::OK, "text/plain", "ok".into())
+        }
         (_, "/metrics") => reply(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "use GET\n".into()),
         _ => reply(StatusCode::NOT_FOUND, "text/plain", "see /metrics\n".into()),
     }
@@ -286,6 +290,11 @@ mod tests {
     async fn other_paths_say_where_to_look() {
         let registry = registry(0.0);
         assert_eq!(answer(&Method::POST, "/metrics", &registry).status(), 405);
+        for path in ["/livez", "/readyz", "/healthz"] {
+            let response = answer(&Method::GET, path, &registry);
+            assert_eq!(response.status(), 200);
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "ok");
+        }
         let response = answer(&Method::GET, "/", &registry);
         assert_eq!(response.status(), 404);
         let body = response.into_body().collect().await.unwrap().to_bytes();

@@ -71,6 +71,9 @@ pub(crate) struct ServeArgs {
     /// for a Service [default: the address itself]
     #[arg(long, value_name = "URL", requires = "admission")]
     pub(crate) admission_url: Option<String>,
+    /// How often the webhook's certificate and configuration are seen to
+    #[arg(long, value_name = "DURATION", default_value = "6h", value_parser = clock::parse_duration, requires = "admission", hide = true)]
+    pub(crate) admission_upkeep: Duration,
     /// How long a provider is left alone after five failures in a row
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = clock::parse_duration)]
     pub(crate) breaker_pause: Duration,

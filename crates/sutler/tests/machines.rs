@@ -62,6 +62,8 @@ mod lab;
 mod libvirt;
 #[path = "machines/libvirt_neighbours.rs"]
 mod libvirt_neighbours;
+#[path = "machines/libvirt_refused.rs"]
+mod libvirt_refused;
 #[path = "machines/life.rs"]
 mod life;
 #[path = "machines/measured.rs"]
@@ -90,5 +92,7 @@ mod sets;
 mod snapshots;
 #[path = "machines/vpsie.rs"]
 mod vpsie;
+#[path = "machines/webhook.rs"]
+mod webhook;
 #[path = "machines/wire.rs"]
 mod wire;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -93,8 +94,13 @@ impl Fleet {
 
     /// Makes the records, and tells how long that took.
     pub(crate) async fn apply_all(&self, size: usize) -> Duration {
+        self.apply(0..size).await
+    }
+
+    /// Makes the records of these numbers, and tells how long that took.
+    pub(crate) async fn apply(&self, numbers: Range<usize>) -> Duration {
         let begun = Instant::now();
-        stream::iter(0..size)
+        stream::iter(numbers)
             .for_each_concurrent(AT_ONCE, |number| async move {
                 let name = format!("bench-{number}");
                 self.create(
@@ -109,17 +115,16 @@ impl Fleet {
         begun.elapsed()
     }
 
-    /// Deletes this many machines and the image, and waits until they are gone.
+    /// Deletes this many machines, and waits until they are gone.
     pub(crate) async fn remove_all(&self, size: usize) {
-        let names = (0..size).map(|number| ("VirtualMachine", format!("bench-{number}")));
-        let all: Vec<_> = names.chain([("VMImage", "bench".to_owned())]).collect();
-        for (kind, name) in &all {
-            self.api(kind).delete(name, &DeleteParams::default()).await.unwrap();
+        let machines = self.api("VirtualMachine");
+        let names: Vec<_> = (0..size).map(|number| format!("bench-{number}")).collect();
+        for name in &names {
+            machines.delete(name, &DeleteParams::default()).await.unwrap();
         }
-        for (kind, name) in &all {
-            let gone = await_condition(self.api(kind), name, |object: Option<&DynamicObject>| {
-                object.is_none()
-            });
+        for name in &names {
+            let gone = |object: Option<&DynamicObject>| object.is_none();
+            let gone = await_condition(machines.clone(), name, gone);
             tokio::time::timeout(LONG, gone).await.unwrap().unwrap();
         }
     }

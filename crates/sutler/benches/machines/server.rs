@@ -119,7 +119,7 @@ impl Server {
 }
 
 /// The parent of a process, and the CPU-seconds that it has used.
-fn used(stat: &str) -> (u32, f64) {
+pub(crate) fn used(stat: &str) -> (u32, f64) {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     // utime and stime, in hundredths of a second.
     let ticks: f64 = fields[11..13].iter().map(|field| field.parse::<f64>().unwrap()).sum();

@@ -207,7 +207,7 @@ impl Place {
     /// The Python interpreter that has the client, ready to run a script of ours.
     pub(crate) fn python(&self, script: &str) -> Option<Command> {
         let python = peer(PYTHON, "bin/python")?;
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/python");
+        let folder = std::path::absolute("tests/clients/python").unwrap();
         let mut command = self.program(OsStr::new("timeout"));
         command.arg(PATIENCE).arg(python).arg(folder.join(script)).arg(self.namespace);
         // The checkout stays as it is.

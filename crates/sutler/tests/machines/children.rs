@@ -58,6 +58,19 @@ async fn a_program_that_dies_is_started_again() {
     kill::terminate(&mut server);
 }
 
+/// The server starts where libvirt's library is not: only the program for it names that.
+#[test]
+fn the_server_needs_no_library_of_libvirts() {
+    let server = Path::new(env!("CARGO_BIN_EXE_sutler"));
+    let names = |program: &Path| {
+        let bytes = std::fs::read(program).unwrap();
+        bytes.windows(b"libvirt.so".len()).any(|at| at == b"libvirt.so")
+    };
+    assert!(!names(server));
+    let program = server.with_file_name("sutler-libvirt");
+    assert!(!program.exists() || names(&program), "this would not see the library");
+}
+
 fn is_well(provider: &Value) -> bool {
     ready(provider)["status"] == "True"
 }

@@ -131,15 +131,24 @@ async fn act(
     done
 }
 
-/// Waits until every record is as wanted or gone, and returns those that are left, by UID.
+/// Waits until every record is ready or gone, and returns those that are left, by UID.
 pub(crate) async fn settle(machines: &Api<DynamicObject>) -> BTreeMap<String, Value> {
+    settle_when(machines, is_ready).await
+}
+
+/// The same until every record is said to be settled.
+pub(crate) async fn settle_when(
+    machines: &Api<DynamicObject>,
+    settled: impl Fn(&Value) -> bool,
+) -> BTreeMap<String, Value> {
+    let is_settled = &settled;
     let listed = machines.list(&ListParams::default()).await.unwrap().items;
     let settled = listed.iter().map(|vm| async {
         let name = vm.name_any();
         let condition = |object: Option<&DynamicObject>| {
             object.is_none_or(|object| {
                 let vm = serde_json::to_value(object).unwrap();
-                vm["metadata"]["deletionTimestamp"].is_null() && is_ready(&vm)
+                vm["metadata"]["deletionTimestamp"].is_null() && is_settled(&vm)
             })
         };
         let waiting = await_condition(machines.clone(), &name, condition);

@@ -11,6 +11,7 @@ use crate::lab::{INFRA, Lab, is_ready};
 
 both!(
     a_record_becomes_a_machine,
+    a_machine_smaller_than_can_be_asked_for_is_told_of,
     the_same_name_in_two_namespaces_is_two_machines,
     power_follows_the_record,
     a_restart_is_carried_out_once,
@@ -46,6 +47,16 @@ async fn a_record_becomes_a_machine(lab: Lab) {
     let done = |operation: &Value| operation["status"]["state"] == "Completed";
     let name = found[0].name_any();
     lab.until_of("sutler.dev/v1alpha1", "Operation", &name, "completed", done).await.unwrap();
+}
+
+/// A class may be smaller than `spec.resources` may say, and so may what a platform gives.
+async fn a_machine_smaller_than_can_be_asked_for_is_told_of(lab: Lab) {
+    lab.furnish(json!({})).await;
+    lab.create(json!({"apiVersion": INFRA, "kind": "VMClass", "metadata": {"name": "tiny"},
+        "spec": {"cpu": 1, "memory": "64Mi"}}))
+        .await;
+    let vm = lab.ready("web", json!({"classRef": {"name": "tiny"}})).await;
+    assert_eq!(vm["status"]["currentResources"]["memoryMiB"], 64, "{vm:#}");
 }
 
 async fn the_same_name_in_two_namespaces_is_two_machines(lab: Lab) {

@@ -22,6 +22,7 @@ played!(
     all_groups_together_stay_below_their_limit,
     where_the_platform_has_no_room_another_group_is_tried,
     a_size_that_was_chosen_is_the_size_that_is_made,
+    sizes_of_a_platforms_own_are_chosen_by_the_price_that_a_class_tells,
     nodes_are_spread_over_regions,
     what_no_platform_sells_is_said,
     a_busy_group_gets_one_node_more,
@@ -277,6 +278,45 @@ async fn a_size_that_was_chosen_is_the_size_that_is_made(lab: Lab) {
     let wishes =
         |group: &Value| group["metadata"]["annotations"]["sutler.dev/next-nodes"].is_null();
     lab.grown("mixed", "without open wishes", wishes).await;
+}
+
+async fn sizes_of_a_platforms_own_are_chosen_by_the_price_that_a_class_tells(lab: Lab) {
+    lab.played(json!({"uniqueBy": "None", "token": false, "returnsId": false}), json!({})).await;
+    // As upstream's groups are: the platform installs their nodes, and nobody tells what they have.
+    for (name, number) in [("dear", 1), ("cheap", 2)] {
+        let mut own = group(
+            name,
+            0,
+            json!({"resourceIdentifier": "c-1", "project": "p",
+            "datacenterID": "dc-1", "kubernetesVersion": "v1.34.1", "kubeSizeID": number,
+            "offeringIDs": [format!("{name}-size")], "costOptimization": {"enabled": true}}),
+        );
+        for field in ["classRef", "imageRef", "bootstrap"] {
+            own["spec"].as_object_mut().unwrap().remove(field);
+        }
+        lab.create(own).await;
+        let unknown = |group: &Value| says(group, "NotScaled").contains("make a VMClass");
+        lab.grown(name, "told that its size is not known", unknown).await;
+    }
+    for (name, notes) in
+        [("dear-size", json!({})), ("cheap-size", json!({"sutler.dev/price-per-hour": "0.1"}))]
+    {
+        lab.create(json!({"apiVersion": INFRA, "kind": "VMClass",
+            "metadata": {"name": name, "annotations": notes}, "spec": {"cpu": 2, "memory": "4Gi"}}))
+            .await;
+    }
+    let unpriced = |group: &Value| says(group, "PartlyServed").contains("what dear-size costs");
+    lab.grown("dear", "told that its price is not known", unpriced).await;
+    let price = json!({"metadata": {"annotations": {"sutler.dev/price-per-hour": "2"}}});
+    lab.patch_of("VMClass", "dear-size", price).await.unwrap();
+    let priced = |group: &Value| !says(group, "PartlyServed").contains("costOptimization");
+    lab.grown("dear", "with a price", priced).await;
+    let known = |group: &Value| has(0)(group) && says(group, "NotScaled").is_empty();
+    lab.grown("cheap", "known", known).await;
+    lab.create(set("web", 1, "600m")).await;
+    lab.grown("cheap", "larger", |group| group["spec"]["desiredNodes"] == 1).await;
+    let dear = lab.api(AUTOSCALER, "NodeGroup").get("dear").await.unwrap();
+    assert!(dear.data["spec"]["desiredNodes"].as_i64().unwrap_or_default() == 0, "{dear:?}");
 }
 
 async fn nodes_are_spread_over_regions(lab: Lab) {

@@ -101,8 +101,14 @@ fn played(more: Vec<OsString>) -> &'static Server {
 fn cluster(peer: fn() -> Option<&'static Peer>) -> Option<Server> {
     // It drives a runtime of its own, which is not allowed within another.
     let peer = std::thread::spawn(peer).join().unwrap()?;
-    assert!(peer.refused.is_empty(), "the real server refuses CRDs: {:?}", peer.refused);
     let folder = folder();
+    let kubeconfig = kubeconfig_of(peer, &folder);
+    Some(Server::asked(&folder, &kubeconfig, &["--admission", "127.0.0.1:0"]))
+}
+
+/// Writes the administrator's way in to a real server.
+pub(crate) fn kubeconfig_of(peer: &Peer, folder: &Path) -> PathBuf {
+    assert!(peer.refused.is_empty(), "the real server refuses CRDs: {:?}", peer.refused);
     let kubeconfig = folder.join("kubeconfig");
     let authority = folder.join("ca.crt");
     std::fs::write(&authority, &peer.ca).unwrap();
@@ -114,9 +120,13 @@ fn cluster(peer: fn() -> Option<&'static Peer>) -> Option<Server> {
         "contexts": [{"name": "real", "context": {"cluster": "real", "user": "admin"}}],
     });
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
-    let mut words = vec!["--cluster".into(), "--kubeconfig".into(), kubeconfig.clone().into()];
-    words.extend(["--admission", "127.0.0.1:0"].map(OsString::from));
-    Some(Server::start(&folder, words, Some(kubeconfig)))
+    kubeconfig
+}
+
+/// Controllers for the API server of this kubeconfig, which is told where to ask. They end when this is
+/// dropped.
+pub(crate) fn asked(kubeconfig: &Path, words: &[&str]) -> Server {
+    Server::asked(&folder(), kubeconfig, words)
 }
 
 fn folder() -> PathBuf {
@@ -124,6 +134,12 @@ fn folder() -> PathBuf {
 }
 
 impl Server {
+    fn asked(folder: &Path, kubeconfig: &Path, words: &[&str]) -> Self {
+        let mut all = vec!["--cluster".into(), "--kubeconfig".into(), kubeconfig.into()];
+        all.extend(words.iter().map(OsString::from));
+        Self::start(folder, all, Some(kubeconfig.to_owned()))
+    }
+
     fn start(folder: &Path, words: Vec<OsString>, kubeconfig: Option<PathBuf>) -> Self {
         let data = folder.join("data");
         let mut shell = Command::new("/bin/sh")

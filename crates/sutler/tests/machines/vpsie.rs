@@ -1,6 +1,9 @@
 //! Nodes on VPSie as upstream's users have them: groups that name no Provider, and one Secret.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kube::api::{Patch, PatchParams};
@@ -16,7 +19,10 @@ use crate::{
     nodes::AUTOSCALER,
 };
 
-both!(a_group_that_names_no_provider_is_on_vpsie_and_keeps_to_credentials_that_work);
+both!(
+    a_group_that_names_no_provider_is_on_vpsie_and_keeps_to_credentials_that_work,
+    d8_all_records_that_wait_share_one_list_an_interval,
+);
 
 const CLUSTER: &str = "c-1";
 /// A token that VPSie does not know.
@@ -106,4 +112,43 @@ async fn a_group_that_names_no_provider_is_on_vpsie_and_keeps_to_credentials_tha
     }
     let workers = fake.nodes(CLUSTER).into_iter().filter(|node| !node.master).count();
     assert_eq!(workers, 0, "{:#?}", fake.nodes(CLUSTER));
+}
+
+async fn d8_all_records_that_wait_share_one_list_an_interval(lab: Lab) {
+    const RECORDS: u32 = 12;
+    const INTERVAL: Duration = Duration::from_secs(1);
+    // Nothing that is asked for ever shows up.
+    let shape = Shape { auto: false, ..Shape::new(Dialect::Govpsie) };
+    let fake = Fake::start(shape, Arc::new(SystemClock)).await.unwrap();
+    fake.add_cluster(CLUSTER, "prod", 1);
+    fake.add_group(CLUSTER, "many", 3);
+    lab.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "vpsie"},
+        "data": data(&[("token", "fake-static-token")])}))
+        .await;
+    lab.create(json!({"apiVersion": INFRA, "kind": "Provider", "metadata": {"name": "vpsie"},
+        "spec": {"type": "vpsie", "endpoint": fake.endpoint(), "naming": "Exact",
+            "credentialSecretRef": {"name": "vpsie"}, "discovery": {"interval": "1s"},
+            "rateLimit": {"qps": 1000, "burst": 1000}}}))
+        .await;
+    let mut many = group();
+    many["metadata"]["name"] = json!("many");
+    many["spec"]["minNodes"] = json!(RECORDS);
+    many["spec"]["maxNodes"] = json!(RECORDS);
+    many["spec"]["providerRef"] = json!({"name": "vpsie"});
+    lab.create(many).await;
+    for number in 1..=RECORDS {
+        let waits = |vm: &Value| ready(vm)["reason"] == "Discovering";
+        let name = format!("many-{number:04}");
+        lab.until_of(INFRA, "VirtualMachine", &name, "looked for", waits).await.unwrap();
+    }
+    // A list asks for the nodes of each cluster once.
+    let lists = || fake.count("GET", &format!("/k8s/cluster/byId/{CLUSTER}"));
+    let (before, begun) = (lists(), Instant::now());
+    while lists() < before + 6 {
+        let so_far = fake.requests().len();
+        fake.settled(so_far + 1).await;
+    }
+    // Five whole intervals lie between the first of these and the last.
+    assert!(begun.elapsed() >= 5 * INTERVAL - INTERVAL / 2, "{:?}", begun.elapsed());
+    assert_eq!(fake.count("POST", "/add/slave/group/"), RECORDS as usize, "each asked once");
 }

@@ -4,7 +4,6 @@
 //! few hours, so that there is none to renew, to copy or to lose.
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -36,6 +35,8 @@ const UNTIL: &str = "sutler.dev/good-until";
 
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
+/// The certificate of the authority before this one: replicas show what it signed until they have seen to it.
+const PREVIOUS: &str = "previous.crt";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -51,6 +52,7 @@ const TRIES: usize = 5;
 pub(super) struct Authority {
     pem: String,
     key: String,
+    previous: Option<String>,
 }
 
 impl Authority {
@@ -63,7 +65,9 @@ impl Authority {
             let written = match found {
                 Some(secret) if lasts(&secret, now) => return Self::read(&secret),
                 Some(old) => {
-                    let fresh = secret(&Self::make(now)?, now, old.metadata);
+                    let mut next = Self::make(now)?;
+                    next.previous = Self::read(&old).ok().map(|old| old.pem);
+                    let fresh = secret(&next, now, old.metadata);
                     api.replace(NAME, &PostParams::default(), &fresh).await
                 }
                 None => {
@@ -84,6 +88,11 @@ impl Authority {
     /// Its certificate.
     pub(super) fn pem(&self) -> &str {
         &self.pem
+    }
+
+    /// The certificates that an API server has to know.
+    pub(super) fn bundle(&self) -> String {
+        format!("{}{}", self.pem, self.previous.as_deref().unwrap_or_default())
     }
 
     /// A certificate for a server of this name or address.
@@ -112,18 +121,22 @@ impl Authority {
         params.distinguished_name = named("sutler-admission-ca");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
-        Ok(Self { pem: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
+        let (pem, key) = (params.self_signed(&key)?.pem(), key.serialize_pem());
+        Ok(Self { pem, key, previous: None })
     }
 
     fn read(secret: &Secret) -> Result<Self> {
         let text = |key: &str| {
             let data =
                 secret.data.as_ref().and_then(|data| data.get(key)).map(|data| data.0.clone());
-            data.and_then(|data| String::from_utf8(data).ok()).with_context(|| {
+            data.and_then(|data| String::from_utf8(data).ok())
+        };
+        let needed = |key: &str| {
+            text(key).with_context(|| {
                 format!("Secret {NAME} has no {key}: delete it to have it made anew")
             })
         };
-        Ok(Self { pem: text(CERTIFICATE)?, key: text(KEY)? })
+        Ok(Self { pem: needed(CERTIFICATE)?, key: needed(KEY)?, previous: text(PREVIOUS) })
     }
 }
 
@@ -141,10 +154,13 @@ fn secret(authority: &Authority, now: SystemTime, mut metadata: ObjectMeta) -> S
     Secret {
         metadata,
         type_: Some("kubernetes.io/tls".to_owned()),
-        data: Some(BTreeMap::from([
-            (CERTIFICATE.to_owned(), bytes(&authority.pem)),
-            (KEY.to_owned(), bytes(&authority.key)),
-        ])),
+        data: Some(
+            [(CERTIFICATE, Some(&authority.pem)), (KEY, Some(&authority.key))]
+                .into_iter()
+                .chain([(PREVIOUS, authority.previous.as_ref())])
+                .filter_map(|(key, text)| Some((key.to_owned(), bytes(text?))))
+                .collect(),
+        ),
         ..Secret::default()
     }
 }
@@ -171,6 +187,12 @@ mod tests {
         for host in ["127.0.0.1", "fd00::5", "sutler.sutler-system.svc"] {
             assert_eq!(read.certify(host).unwrap().cert.len(), 1);
         }
+        assert_eq!(read.bundle(), authority.pem);
+        // Whoever shows what the old one signed is known for a while longer.
+        let mut next = Authority::make(now).unwrap();
+        next.previous = Some(read.pem.clone());
+        let next = Authority::read(&secret(&next, now, kept.metadata)).unwrap();
+        assert_eq!(next.bundle(), format!("{}{}", next.pem, read.pem));
         assert!(lasts(&Secret::default(), now), "what somebody else supplies is theirs to renew");
         assert!(Authority::read(&Secret::default()).is_err());
     }

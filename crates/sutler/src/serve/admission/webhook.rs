@@ -38,9 +38,6 @@ use super::{
     door::{self, Door},
 };
 
-/// How often certificate and configuration are seen to.
-const UPKEEP: Duration = Duration::from_secs(6 * 60 * 60);
-
 /// The longest question: two objects as large as an API server takes them.
 const LONGEST: usize = 8 << 20;
 
@@ -56,8 +53,9 @@ pub(in super::super) async fn open(
     let address = listener.local_addr()?;
     let door = door::find(args.admission_url.as_deref(), address)?;
     let user = own_name(client).await.context("--admission")?;
-    let keeper = Keeper { client: client.clone(), door };
-    let shown = Arc::new(Shown(RwLock::new(keeper.certificate().await?)));
+    let keeper = Keeper { client: client.clone(), door, upkeep: args.admission_upkeep };
+    let authority = keeper.authority().await?;
+    let shown = Arc::new(Shown(RwLock::new(authority.certify(&keeper.door.host)?)));
     let config = tls(shown.clone())?;
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
         let user = user.clone();
@@ -71,10 +69,10 @@ pub(in super::super) async fn open(
         serve(listener, config, service, Limits::default(), stopping).await;
     });
     // Nobody is led here before somebody answers.
-    keeper.configure().await?;
+    keeper.configure(&authority).await?;
     tracing::info!(%address, place = ?keeper.door.place, "the API server may ask before it writes");
     Ok(Some(tokio::spawn(async move {
-        let upkeep = keeper.keep(&shown);
+        let upkeep = keeper.keep(&shown, authority);
         tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => {}
@@ -99,6 +97,8 @@ async fn own_name(client: &Client) -> Result<String> {
 struct Keeper {
     client: Client,
     door: Door,
+    /// How often.
+    upkeep: Duration,
 }
 
 impl Keeper {
@@ -108,13 +108,9 @@ impl Keeper {
         found.context("--admission: there is no authority for the webhook's certificate")
     }
 
-    async fn certificate(&self) -> Result<Arc<CertifiedKey>> {
-        self.authority().await?.certify(&self.door.host)
-    }
-
     /// Writes the configuration as it should be.
-    async fn configure(&self) -> Result<()> {
-        let authority = STANDARD.encode(self.authority().await?.pem());
+    async fn configure(&self, authority: &Authority) -> Result<()> {
+        let authority = STANDARD.encode(authority.bundle());
         let object = webhook::configuration(&self.door.place, &authority);
         let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
         let params = PatchParams::apply(MANAGER).force();
@@ -128,22 +124,26 @@ impl Keeper {
     }
 
     /// Makes certificates anew, and the configuration where somebody changed or deleted it.
-    async fn keep(&self, shown: &Shown) {
+    async fn keep(&self, shown: &Shown, mut known: Authority) {
         loop {
-            tokio::time::sleep(UPKEEP).await;
-            match self.certificate().await {
-                Ok(certificate) => shown.set(certificate),
-                Err(error) => {
-                    tracing::warn!(
-                        error = format!("{error:#}"),
-                        "the old certificate stays in use"
-                    );
-                }
-            }
-            if let Err(error) = self.configure().await {
-                tracing::warn!(error = format!("{error:#}"), "the webhook is configured later");
+            tokio::time::sleep(self.upkeep).await;
+            if let Err(error) = self.see_to(shown, &mut known).await {
+                let error = format!("{error:#}");
+                tracing::warn!(error, "the webhook stays as it is, and is seen to later");
             }
         }
+    }
+
+    /// A certificate is shown only if the API server was told of its authority the last time: it takes
+    /// note a moment later, and asks nobody whom it does not know.
+    async fn see_to(&self, shown: &Shown, known: &mut Authority) -> Result<()> {
+        let authority = self.authority().await?;
+        self.configure(&authority).await?;
+        if authority.pem() == known.pem() {
+            shown.set(authority.certify(&self.door.host)?);
+        }
+        *known = authority;
+        Ok(())
     }
 }
 
