@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead as _, BufReader},
+    ops::{Deref, DerefMut},
     path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -180,10 +181,35 @@ fn compare(data: &Path, records: &BTreeMap<String, Value>) {
     assert_eq!(found.len(), records.len(), "every record has its machine");
 }
 
-fn spawn(data: &Path) -> Child {
+/// A server that a test which fails takes with it.
+pub(crate) struct Served(Child);
+
+impl Deref for Served {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Served {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Who was waited for already is left alone.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn spawn(data: &Path) -> Served {
     std::fs::create_dir_all(data).unwrap();
     let log = std::fs::File::options().create(true).append(true).open(data.join("test.log"));
-    Command::new(env!("CARGO_BIN_EXE_sutler"))
+    let child = Command::new(env!("CARGO_BIN_EXE_sutler"))
         .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"])
         // What is not known is known soon here.
         .args(["--breaker-pause", "1s", "--data-dir"])
@@ -191,11 +217,11 @@ fn spawn(data: &Path) -> Child {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log.unwrap())
-        .spawn()
-        .unwrap()
+        .spawn();
+    Served(child.unwrap())
 }
 
-pub(crate) async fn start(data: &Path) -> (Child, Client) {
+pub(crate) async fn start(data: &Path) -> (Served, Client) {
     let mut child = spawn(data);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
