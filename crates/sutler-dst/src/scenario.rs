@@ -107,6 +107,10 @@ impl Scenario {
         if seed % 17 == 15 {
             any.platform.appears = Appears::Made;
         }
+        // Some tell of disks only when they are asked for one machine.
+        if seed % 13 == 9 {
+            any.platform.without.insert(Feature::ListedDisks);
+        }
         // Throws of its own: a theme changes nothing for the seeds that have none.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0x7e3e);
         match Theme::of(seed) {

@@ -56,6 +56,7 @@ const KEPT: &[(u64, &str)] = &[
     (312_571, "an image came after its own removal, from a request that was never answered"),
     (315_860, "a machine went back to a snapshot that was gone, because a cache still showed it"),
     (322_403, "a machine that was made again passed for complete, and was forgotten on its way"),
+    (1_543, "a list that leaves snapshots out passed for a platform that has none"),
     (400_473, "a node's machine was left behind, whose ID another's record had within the second"),
 ];
 

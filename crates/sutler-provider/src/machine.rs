@@ -50,13 +50,13 @@ pub struct Machine {
     /// tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_memory_mib: Option<u64>,
-    /// Its disks; none where the platform does not tell.
+    /// Its disks; none where the platform does not tell, and in a list that leaves them out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disks: Option<Vec<DiskInfo>>,
     /// Its network cards; none where the platform does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interfaces: Option<Vec<Interface>>,
-    /// Its snapshots; none where the platform does not tell.
+    /// Its snapshots; none where the platform does not tell, and in a list that leaves them out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<Vec<Snapshot>>,
     /// Tags that it carries.

@@ -72,7 +72,12 @@ pub(crate) fn list(settings: &Settings, core: &mut Core, fault: Option<&Fault>) 
         if row.machine.host.as_ref().is_some_and(|host| offline.contains(host)) {
             complete = false;
         } else if missing.is_none_or(|missing| noise.random::<f64>() >= missing) {
-            machines.push(show(settings, row));
+            let mut machine = show(settings, row);
+            if !settings.can(Feature::ListedDisks) {
+                machine.disks = None;
+                machine.snapshots = None;
+            }
+            machines.push(machine);
         }
     }
     Listing { machines, complete }

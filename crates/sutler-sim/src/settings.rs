@@ -284,6 +284,8 @@ impl TemplateSettings {
 pub enum Feature {
     /// List machines.
     List,
+    /// Tell of disks and snapshots in lists, and not only when asked for one machine.
+    ListedDisks,
     /// Tell of changes.
     Events,
     /// Tell guests' addresses.

@@ -475,11 +475,7 @@ mod tests {
             stalled: false,
             progress: Some(Progress { stage: 2, percent: Some(50) }),
             waiting: None,
-            machine: Some(Seen {
-                machine: Arc::new(Machine::new("1", "a", power)),
-                as_of: Timestamp::UNIX_EPOCH,
-                first_seen: Timestamp::UNIX_EPOCH,
-            }),
+            machine: Some(Seen::looked_at(Machine::new("1", "a", power), Timestamp::UNIX_EPOCH)),
             held_change: None,
         }
     }

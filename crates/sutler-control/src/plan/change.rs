@@ -15,6 +15,8 @@ pub struct Difference {
     pub remove_disks: Vec<String>,
     /// Cards that were ours and are no longer wanted.
     pub remove_nics: Vec<String>,
+    /// Whether its disks differ.
+    pub of_disks: bool,
     /// Why it can never be mended.
     pub impossible: Option<(String, String)>,
 }
@@ -33,6 +35,12 @@ impl Difference {
 
 /// The name of a machine's first disk.
 pub(crate) const ROOT_DISK: &str = "root";
+
+/// Whether anything is wanted of a machine's disks.
+pub(super) fn wants_disks(desired: &Desired) -> bool {
+    let class = desired.request.class.as_ref();
+    !desired.request.disks.is_empty() || class.is_some_and(|class| class.root_gib.is_some())
+}
 
 /// Compares a machine with what is wanted. What the platform does not tell does not differ.
 pub(super) fn difference(
@@ -78,46 +86,54 @@ fn disks(
     running: bool,
     found: &mut Difference,
 ) {
-    let Some(disks) = &machine.disks else { return };
+    let disks: Vec<(&str, u64)> = match &machine.disks {
+        Some(told) => told.iter().map(|disk| (disk.name.as_str(), disk.size_gib)).collect(),
+        // Where nobody has told of them yet, those count that were seen before we were started.
+        None => record.seen_disks.iter().map(|(name, size)| (name.as_str(), *size)).collect(),
+    };
+    if disks.is_empty() && machine.disks.is_none() {
+        return;
+    }
     let root = desired.request.class.as_ref().and_then(|class| class.root_gib);
     let wanted = desired.request.disks.iter();
     let wanted = wanted.map(|disk| (disk.name.as_str(), disk.size_gib, disk.grow_online));
     let root = root.map(|size| (ROOT_DISK, size, true));
     for (name, size, grow_online) in root.into_iter().chain(wanted) {
-        match disks.iter().find(|disk| disk.name == name) {
+        match disks.iter().find(|(known, _)| *known == name).map(|(_, has)| *has) {
             // A root disk is as large as its image at least: only growing is ever asked for.
-            Some(disk) if disk.size_gib >= size && name == ROOT_DISK => {}
-            Some(disk) if disk.size_gib == size => {}
-            Some(disk) if disk.size_gib > size => {
+            Some(has) if has >= size && name == ROOT_DISK => {}
+            Some(has) if has == size => {}
+            Some(has) if has > size => {
+                found.of_disks = true;
                 found.impossible = Some((
                     format!("spec.disks[{name}].sizeGiB"),
                     format!(
-                        "disk {name} has {} GiB and cannot shrink to {size}: give it at least the \
-                         size that it has, or remove it and add another one",
-                        disk.size_gib
+                        "disk {name} has {has} GiB and cannot shrink to {size}: give it at least \
+                         the size that it has, or remove it and add another one"
                     ),
                 ));
             }
-            Some(disk) => {
-                found
-                    .lines
-                    .push(format!("disk {name} of {} GiB should have {size}", disk.size_gib));
+            Some(has) => {
+                found.of_disks = true;
+                found.lines.push(format!("disk {name} of {has} GiB should have {size}"));
                 found.needs_off |= running && !(grow_online && capabilities.disk_growth_online);
             }
             None if name == ROOT_DISK => {}
             None => {
+                found.of_disks = true;
                 found.lines.push(format!("disk {name} is missing"));
                 found.needs_off |= running && !capabilities.reconfigure_online;
             }
         }
     }
     // A disk that we did not make is not ours to remove.
-    for disk in disks {
-        let wanted = disk.name == ROOT_DISK
-            || desired.request.disks.iter().any(|wanted| wanted.name == disk.name);
-        if !wanted && record.disks.contains(&disk.name) {
-            found.lines.push(format!("disk {} should go", disk.name));
-            found.remove_disks.push(disk.name.clone());
+    for (name, _) in disks {
+        let wanted =
+            name == ROOT_DISK || desired.request.disks.iter().any(|wanted| wanted.name == name);
+        if !wanted && record.disks.iter().any(|known| known == name) {
+            found.of_disks = true;
+            found.lines.push(format!("disk {name} should go"));
+            found.remove_disks.push(name.to_owned());
             found.needs_off |= running && !capabilities.reconfigure_online;
         }
     }

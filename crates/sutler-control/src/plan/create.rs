@@ -13,7 +13,7 @@ use super::{
 use crate::rules::{Rule, broken};
 
 /// The pause between two questions after one task.
-const TASK_POLL: Duration = Duration::from_secs(2);
+pub(super) const TASK_POLL: Duration = Duration::from_secs(2);
 
 /// The pause between two tries at something that must happen in the end.
 const PERSISTENCE: Duration = Duration::from_secs(300);

@@ -11,8 +11,8 @@ use sutler_provider::{ErrorKind, Power, Seen};
 
 use super::{
     DeleteWhy, Desired, Inputs, Outcome, Plan, Platform, PowerStep, Report, Step, WantedPower,
-    change::difference,
-    create::{self, held, later, look, observe, poll},
+    change::{difference, wants_disks},
+    create::{self, TASK_POLL, held, later, look, observe, poll},
     find::{Search, find, is_on_record},
     report::{Waiting, stage},
     settled_at,
@@ -255,6 +255,10 @@ fn revert(
         Some(accepted) => Some(match &accepted.task {
             Some(task) => poll(inputs, task, report),
             None if seen.as_of <= accepted.at => observe(inputs, platform, id, accepted.at, report),
+            // Its disks may be smaller again, or others.
+            None if wants_disks(desired) && seen.disks_as_of.is_none_or(|at| at <= accepted.at) => {
+                describe(inputs, seen, report)
+            }
             None => Plan { step: Step::Reverted(wanted.name.clone()), report },
         }),
         None => match revert_open_until(inputs, platform) {
@@ -294,7 +298,17 @@ fn reconfigure(
     seen: &Seen,
 ) -> Change {
     let capabilities = platform.capabilities;
+    let phase = if inputs.record.provisioned { Phase::Reconfiguring } else { Phase::Provisioning };
     let found = difference(desired, inputs.record, &seen.machine, capabilities);
+    // Lists need not tell of disks: whether they are right was told before, and whether they are not is seen
+    // by a look at the machine itself.
+    let told = seen.disks_as_of.is_some() || !inputs.record.seen_disks.is_empty();
+    let in_task = inputs.memory.accepted.get("reconfigure").is_some_and(|a| a.task.is_some());
+    let unsure = found.of_disks && !seen.knows_disks() || !told && wants_disks(desired);
+    if unsure && !in_task {
+        let report = Report::busy(phase, reasons::OBSERVING, "its disks are looked at");
+        return Change::Now(Box::new(describe(inputs, seen, report.at(stage::CONFIGURE, None))));
+    }
     if let Some((field, message)) = found.impossible {
         return Change::Held(reasons::INVALID, format!("{field}: {message}"));
     }
@@ -308,7 +322,6 @@ fn reconfigure(
             format!("{text}: this provider cannot change machines"),
         );
     }
-    let phase = if inputs.record.provisioned { Phase::Reconfiguring } else { Phase::Provisioning };
     let report =
         Report::busy(phase, reasons::RECONFIGURING, text.clone()).at(stage::CONFIGURE, None);
     if let Some(failure) = inputs.memory.failures.get("reconfigure")
@@ -337,6 +350,19 @@ fn reconfigure(
     }
     let step = Step::Reconfigure(seen.machine.id.clone(), found);
     Change::Now(Box::new(Plan { step, report }))
+}
+
+/// A look at the machine itself: lists do not tell everything.
+fn describe(inputs: &Inputs<'_>, seen: &Seen, report: Report) -> Plan {
+    let id = &seen.machine.id;
+    if let Some(plan) = held(inputs, "describe", id.as_ref(), report.phase) {
+        return plan;
+    }
+    let next = inputs.memory.described_at.map(|at| later(at, TASK_POLL));
+    match next.filter(|next| *next > inputs.now) {
+        Some(next) => Plan { step: Step::Wait(next), report: report.until(next) },
+        None => Plan { step: Step::Describe(id.clone()), report },
+    }
 }
 
 fn power(

@@ -71,6 +71,8 @@ pub struct Record {
     pub provisioned: bool,
     /// Disks that were made for it.
     pub disks: Vec<String>,
+    /// The disks that were last seen, with their sizes in GiB.
+    pub seen_disks: Vec<(String, u64)>,
     /// Cards that were made for it.
     pub nics: Vec<String>,
     /// A restart that is asked for and was not met.
@@ -136,6 +138,14 @@ impl Record {
                 .flat_map(|status| &status.disks)
                 .filter(|disk| disk.managed == Some(true))
                 .map(|disk| disk.name.clone())
+                .collect(),
+            seen_disks: of_machine
+                .into_iter()
+                .flat_map(|status| &status.disks)
+                .filter_map(|disk| {
+                    let size = disk.size_gib.and_then(|size| u64::try_from(size).ok())?;
+                    Some((disk.name.clone(), size))
+                })
                 .collect(),
             nics: of_machine
                 .into_iter()

@@ -192,22 +192,24 @@ struct Here<'a> {
 }
 
 impl<'a> Here<'a> {
-    /// What the platform shows of the machine's snapshots, and how old that is at most; none where
-    /// it was not looked at, or the platform does not tell.
+    /// All snapshots that the machine has, and how old that is at most; none where it was not looked at
+    /// since something else was told of it, or the platform does not tell.
     fn list(&self) -> Option<(&'a [Snapshot], Timestamp)> {
-        let seen = self.seen?;
+        let seen = self.seen.filter(|seen| seen.knows_snapshots())?;
         let list = seen.machine.snapshots.as_ref()?;
         Some((list, seen.as_of))
     }
 
-    /// Whether the platform was looked at and tells nothing of snapshots.
+    /// Whether the machine was looked at and its platform tells nothing of snapshots.
     fn silent(&self) -> bool {
-        self.seen.is_some_and(|seen| seen.machine.snapshots.is_none())
+        let seen = self.seen.filter(|seen| seen.snapshots_as_of.is_some());
+        seen.is_some_and(|seen| seen.machine.snapshots.is_none())
     }
 
     /// The snapshot that was asked for: of its name and, once that is known, its ID.
     fn find(&self, intent: &Intent, id: Option<&SnapshotId>) -> Option<&'a Snapshot> {
-        let (list, _) = self.list()?;
+        // One that was seen is there until a look at the machine does not show it.
+        let list = self.seen?.machine.snapshots.as_ref()?;
         list.iter().find(|found| found.name == intent.name && id.is_none_or(|id| *id == found.id))
     }
 }

@@ -225,7 +225,7 @@ impl Inventory {
         let (id, changed) = match event {
             Event::Changed(machine) => {
                 let id = machine.id.clone();
-                (id, lock(&self.view).take_machine(*machine, now))
+                (id, lock(&self.view).take_notice(*machine, now))
             }
             Event::Gone(id) => {
                 let changed = lock(&self.view).take_absence(&id, now);

@@ -25,11 +25,39 @@ pub struct Seen {
     pub as_of: Timestamp,
     /// When this control plane first saw it.
     pub first_seen: Timestamp,
+    /// What is known of its disks is not older than this; none while nobody told of them. That its platform
+    /// never does is known once the machine itself was looked at.
+    pub disks_as_of: Option<Timestamp>,
+    /// The same of its snapshots.
+    pub snapshots_as_of: Option<Timestamp>,
+}
+
+impl Seen {
+    /// A machine that was looked at by itself.
+    pub fn looked_at(machine: Machine, at: Timestamp) -> Self {
+        Self {
+            machine: Arc::new(machine),
+            as_of: at,
+            first_seen: at,
+            disks_as_of: Some(at),
+            snapshots_as_of: Some(at),
+        }
+    }
+
+    /// Whether what is known of its disks is as new as what is known of the machine.
+    pub fn knows_disks(&self) -> bool {
+        self.disks_as_of == Some(self.as_of)
+    }
+
+    /// Whether what is known of its snapshots is as new as what is known of the machine.
+    pub fn knows_snapshots(&self) -> bool {
+        self.snapshots_as_of == Some(self.as_of)
+    }
 }
 
 /// What is known of a platform's machines. Observations may come in any order: what is older than
 /// what is known already changes nothing, and only a complete list or a look at the machine itself
-/// can make it absent.
+/// can make it absent. Nor does what a list leaves out take back what a look at the machine told.
 #[derive(Debug, Default)]
 pub struct View {
     lag: Duration,
@@ -139,7 +167,7 @@ impl View {
             listing.machines.iter().map(|machine| machine.id.clone()).collect();
         for machine in listing.machines {
             let id = machine.id.clone();
-            if self.take(machine, as_of, begun) {
+            if self.take(machine, as_of, begun, false) {
                 changed.push(id);
             }
         }
@@ -162,10 +190,18 @@ impl View {
         changed
     }
 
-    /// Takes in what a machine was like at `at` or later, and tells whether that is news.
+    /// Takes in what a machine was like at `at` or later, and tells whether that is news. It was looked at
+    /// by itself: nothing was left out that its platform can tell.
     pub fn take_machine(&mut self, machine: Machine, at: Timestamp) -> bool {
         self.turn_over();
-        self.take(machine, at, at)
+        self.take(machine, at, at, true)
+    }
+
+    /// Takes in what the platform told of a machine by itself at `at` or later, and tells whether that is
+    /// news. Like a list, it may leave out what takes more work to tell.
+    pub fn take_notice(&mut self, machine: Machine, at: Timestamp) -> bool {
+        self.turn_over();
+        self.take(machine, at, at, false)
     }
 
     /// Takes in that a machine was not there at `at` or later, and tells whether that is news.
@@ -183,7 +219,13 @@ impl View {
         self.version = VERSIONS.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn take(&mut self, machine: Machine, as_of: Timestamp, seen_at: Timestamp) -> bool {
+    fn take(
+        &mut self,
+        mut machine: Machine,
+        as_of: Timestamp,
+        seen_at: Timestamp,
+        whole: bool,
+    ) -> bool {
         if self.gone.get(&machine.id).is_some_and(|gone| *gone >= as_of)
             || self.complete.is_some_and(|complete| {
                 complete > as_of && !self.machines.contains_key(&machine.id)
@@ -192,16 +234,29 @@ impl View {
             return false;
         }
         let id = machine.id.clone();
-        let (news, first_seen) = match self.machines.get_mut(&id) {
+        let mut disks_as_of = (whole || machine.disks.is_some()).then_some(as_of);
+        let mut snapshots_as_of = (whole || machine.snapshots.is_some()).then_some(as_of);
+        let first_seen = match self.machines.get_mut(&id) {
             Some(seen) if seen.as_of > as_of => return false,
-            Some(seen) if *seen.machine == machine => {
-                seen.as_of = as_of;
-                return false;
-            }
             // The same ID on another machine is another machine.
-            Some(seen) if other_machine(&seen.machine, &machine) => (true, seen_at),
-            Some(seen) => (true, seen.first_seen),
-            None => (true, seen_at),
+            Some(seen) if other_machine(&seen.machine, &machine) => seen_at,
+            Some(seen) => {
+                if disks_as_of.is_none() {
+                    machine.disks.clone_from(&seen.machine.disks);
+                    disks_as_of = seen.disks_as_of;
+                }
+                if snapshots_as_of.is_none() {
+                    machine.snapshots.clone_from(&seen.machine.snapshots);
+                    snapshots_as_of = seen.snapshots_as_of;
+                }
+                if *seen.machine == machine {
+                    (seen.as_of, seen.disks_as_of) = (as_of, disks_as_of);
+                    seen.snapshots_as_of = snapshots_as_of;
+                    return false;
+                }
+                seen.first_seen
+            }
+            None => seen_at,
         };
         self.remove(&id);
         self.gone.remove(&id);
@@ -214,8 +269,10 @@ impl View {
         if let Some(group) = &machine.group {
             self.by_group.entry(group.clone()).or_default().insert(id.clone());
         }
-        self.machines.insert(id, Seen { machine: Arc::new(machine), as_of, first_seen });
-        news
+        let machine = Arc::new(machine);
+        let seen = Seen { machine, as_of, first_seen, disks_as_of, snapshots_as_of };
+        self.machines.insert(id, seen);
+        true
     }
 
     fn remove(&mut self, id: &MachineId) -> bool {
@@ -259,7 +316,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Token, machine::Power};
+    use crate::{DiskInfo, Token, machine::Power};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -309,6 +366,40 @@ mod tests {
         assert!(view.get(&"1".into()).is_some());
         view.take_list(whole(vec![]), at(18));
         assert!(view.get(&"1".into()).is_none());
+    }
+
+    #[test]
+    fn what_a_list_leaves_out_stays_as_it_was_told() {
+        let told = |size_gib| DiskInfo { name: "d".into(), size_gib, ..DiskInfo::default() };
+        let full = |size| Machine {
+            disks: Some(vec![told(size)]),
+            snapshots: Some(vec![]),
+            ..machine("1", "a")
+        };
+        let mut view = View::default();
+        view.take_list(whole(vec![machine("1", "a")]), at(10));
+        let seen = view.get(&"1".into()).unwrap().clone();
+        assert_eq!((seen.disks_as_of, seen.snapshots_as_of), (None, None));
+        assert!(!seen.knows_disks() && !seen.knows_snapshots());
+        assert!(view.take_machine(full(4), at(20)));
+        assert!(!view.take_list(whole(vec![machine("1", "a")]), at(30)).contains(&"1".into()));
+        assert!(!view.take_notice(machine("1", "a"), at(40)));
+        let seen = view.get(&"1".into()).unwrap().clone();
+        assert_eq!((*seen.machine).clone(), full(4));
+        assert_eq!((seen.as_of, seen.disks_as_of), (at(40), Some(at(20))));
+        assert!(!seen.knows_disks() && !seen.knows_snapshots());
+        // A list that does tell is as good as a look, and a look that does not tell is one too.
+        view.take_list(whole(vec![full(5)]), at(50));
+        assert!(view.get(&"1".into()).unwrap().knows_disks());
+        view.take_machine(machine("1", "a"), at(60));
+        let seen = view.get(&"1".into()).unwrap().clone();
+        assert!(seen.knows_disks() && seen.machine.disks.is_none());
+        // Another machine under the same ID has disks of its own.
+        view.take_machine(full(6), at(70));
+        let other = Machine { token: Some(Token::new("u", 1)), ..machine("1", "b") };
+        view.take_list(whole(vec![other]), at(80));
+        let seen = view.get(&"1".into()).unwrap();
+        assert_eq!((&seen.machine.disks, seen.disks_as_of), (&None, None));
     }
 
     #[test]

@@ -313,7 +313,8 @@ fn compare(word: &str, records: &BTreeMap<String, Value>) {
         assert!(!xml.contains("makingBy"), "{xml}");
         let data = record["spec"]["disks"].as_array().map_or(0, Vec::len);
         let own = volumes(id);
-        assert_eq!(own.len(), 2 + data, "a root disk, a first boot's, {data} more: {own:?}");
+        let why = "a root disk, a first boot's, and the data disks";
+        assert_eq!(own.len(), 2 + data, "{why}: {own:?}\n{xml}\n{record:#}");
     }
     let volumes = volumes("sutler-");
     // Machines of other tests come and go meanwhile.

@@ -426,6 +426,54 @@ fn a_disk_never_shrinks() {
 }
 
 #[test]
+fn a_list_that_tells_nothing_of_disks_does_not_make_them_right() {
+    let name = || "data".to_owned();
+    let disk = Disk { name: name(), size_gib: 9, grow_online: true, ..Disk::default() };
+    let info = |size_gib| DiskInfo { name: name(), size_gib, ..DiskInfo::default() };
+    let has = |size| Machine { disks: Some(vec![info(size)]), ..ours(1) };
+    let describe = Step::Describe("1".into());
+    let case = Case::new().complete().can(|can| can.disk_growth_online = true);
+    let case = case.wants(|desired| desired.request.disks = vec![disk]);
+    let listed = case.clone().sees(Sight::Whole(vec![ours(1)], 99));
+    // Nobody has told of them yet: the machine itself is looked at, and not without a pause.
+    check(&listed, describe.clone(), reasons::OBSERVING);
+    let just = listed.clone().memory(|memory| memory.described_at = Some(at(99)));
+    assert!(matches!(just.plan().step, Step::Wait(_)), "{:?}", just.plan().step);
+    // A platform that does not tell even then is not asked for ever.
+    check(&listed.clone().sees(Sight::One(ours(1), 100)), Step::Rest, reasons::READY);
+    // What a look told stays when a list comes after it, and what was on record when we were started.
+    let list = Sight::Whole(vec![ours(1)], 100);
+    let seen = |size| case.clone().sees(Sight::One(has(size), 99));
+    let later = |size| seen(size).sees(list.clone());
+    check(&later(9), Step::Rest, reasons::READY);
+    let known = |size| {
+        let disks = vec![("data".to_owned(), size)];
+        listed.clone().record(|record| record.seen_disks = disks)
+    };
+    check(&known(9), Step::Rest, reasons::READY);
+    // But nothing is done, and nothing refused, on what was told before.
+    for size in [8, 10] {
+        check(&later(size), describe.clone(), reasons::OBSERVING);
+        check(&known(size), describe.clone(), reasons::OBSERVING);
+    }
+    check(&seen(10), Step::Rest, reasons::INVALID);
+    let plan = seen(8).plan();
+    let Step::Reconfigure(_, difference) = plan.step else { panic!("{:?}", plan.step) };
+    // Once the change is accepted, the machine says whether it was made, unless a task does.
+    let accepted = |task: Option<&str>| Accepted {
+        digest: difference.text(),
+        at: at(98),
+        task: task.map(Into::into),
+    };
+    let asked = |task: Option<&'static str>| {
+        let accepted = accepted(task);
+        later(8).memory(|memory| drop(memory.accepted.insert("reconfigure", accepted)))
+    };
+    check(&asked(None), describe, reasons::OBSERVING);
+    check(&asked(Some("t")), Step::Task("t".into()), reasons::RECONFIGURING);
+}
+
+#[test]
 fn what_is_not_known_is_said_and_looked_at_again() {
     let blocker = Blocker {
         reason: "Why".to_owned(),
