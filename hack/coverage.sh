@@ -10,7 +10,9 @@ cache=${SUTLER_CACHE:-$HOME/.cache/sutler}
 root=$cache/tools/cargo-llvm-cov-$version
 if [ ! -x "$root/bin/cargo-llvm-cov" ]; then
   echo "installing cargo-llvm-cov $version"
-  CARGO_TARGET_DIR=$(mktemp -d) cargo install --quiet --locked --root "$root" "cargo-llvm-cov@$version"
+  build=$(mktemp -d)
+  CARGO_TARGET_DIR=$build cargo install --quiet --locked --root "$root" "cargo-llvm-cov@$version"
+  rm -rf "$build"
 fi
 llvm=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 if ! ls "$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-cov >/dev/null 2>&1 \

@@ -7,6 +7,8 @@ root=${SUTLER_CACHE:-$HOME/.cache/sutler}/tools/cargo-deny-$version
 if [ ! -x "$root/bin/cargo-deny" ]; then
   echo "installing cargo-deny $version"
   # Its own target folder: it shares nothing with ours, and would only grow it.
-  CARGO_TARGET_DIR=$(mktemp -d) cargo install --quiet --locked --root "$root" "cargo-deny@$version"
+  build=$(mktemp -d)
+  CARGO_TARGET_DIR=$build cargo install --quiet --locked --root "$root" "cargo-deny@$version"
+  rm -rf "$build"
 fi
 exec "$root/bin/cargo-deny" --log-level error check --hide-inclusion-graph bans licenses sources
