@@ -53,7 +53,8 @@ judge() {
         set -- test --locked --profile ci $args
         cd "$tree"
         cargo "$@" --no-run >"$log" 2>&1 || { result="does not compile" && return; }
-        cargo "$@" -- --list 2>/dev/null | grep -q ': test$' || { result="matches no test: $args" && return; }
+        cargo "$@" -- --list >"$log" 2>&1
+        grep -q ': test$' "$log" || { result="matches no test: $args" && return; }
         code=0
         timeout "$seconds" cargo "$@" >"$log" 2>&1 || code=$?
         case $code in
