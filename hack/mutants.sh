@@ -19,6 +19,10 @@ export CARGO_TARGET_DIR=${SUTLER_CACHE:-$HOME/.cache/sutler}/mutants
 # Every mutant is built once.
 export CARGO_INCREMENTAL=0
 
+mkdir -p "$CARGO_TARGET_DIR"
+exec {lock}>"$CARGO_TARGET_DIR/lock"
+flock -n "$lock" || { echo "mutants are being tried already" >&2 && exit 1; }
+
 # Always the same folder: cargo knows packages by where they are.
 tree=$CARGO_TARGET_DIR/tree
 log=$(mktemp)
@@ -28,7 +32,6 @@ remove() {
 }
 trap 'remove; rm -f "$log"' EXIT
 remove
-mkdir -p "$CARGO_TARGET_DIR"
 git worktree add --quiet --detach "$tree" HEAD
 
 tests_of() { sed -n 's/^test: *//p' "$here/hack/mutants/$1.patch"; }
