@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{DynamicObject, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ const AUTOSCALER: &str = "autoscaler.vpsie.com/v1alpha1";
 const REMOVING: &str = "autoscaler.vpsie.com/removing";
 /// Who holds it leads.
 const LEASE: &str = "sutler-controllers";
+/// Somebody who leads and does nothing.
+const ELSEWHERE: &str = "elsewhere";
 
 both!(
     d7_a_list_that_hangs_is_cut_off_and_the_record_says_so,
@@ -72,7 +74,7 @@ impl Lab {
         // It may be there already.
         drop(namespaces.create(&PostParams::default(), &namespace).await);
         let lease = json!({"metadata": {"name": LEASE},
-            "spec": {"holderIdentity": "elsewhere", "leaseDurationSeconds": 15}});
+            "spec": {"holderIdentity": ELSEWHERE, "leaseDurationSeconds": 15}});
         let lease = serde_json::from_value(lease).unwrap();
         leases.create(&PostParams::default(), &lease).await.unwrap();
     }
@@ -238,17 +240,23 @@ async fn defect_21_who_does_not_lead_does_nothing() {
     let api = tokio::task::spawn_blocking(server::api_only).await.unwrap();
     lab::run_alone(api, |lab| async move {
         let leases: Api<Lease> = Api::namespaced(lab.client.clone(), "sutler-system");
-        // Somebody else leads, who never says so again.
+        // Somebody else leads, who never says so again: after a while the first takes his place.
         lab.lead_from_elsewhere(&leases).await;
-        let first = start(&api.kubeconfig).await.unwrap();
         lab.create(group("workers", 0, json!({}))).await;
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        let untouched = lab.api(AUTOSCALER, "NodeGroup").get("workers").await.unwrap();
-        assert!(untouched.metadata.finalizers.is_none(), "{untouched:#?}");
-        assert!(untouched.data["status"].is_null(), "{untouched:#?}");
-        leases.delete(LEASE, &DeleteParams::default()).await.unwrap();
-        let told = |group: &Value| !group["status"].is_null();
-        lab.until_of(AUTOSCALER, "NodeGroup", "workers", "looked after", told).await;
+        let first = start(&api.kubeconfig).await.unwrap();
+        let leads = |lease: Option<&Lease>| {
+            let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.as_deref());
+            holder.is_some_and(|holder| holder != ELSEWHERE)
+        };
+        let touched = |group: &Value| !group["metadata"]["finalizers"].is_null();
+        let (led, group) = tokio::join!(
+            await_condition(leases.clone(), LEASE, leads),
+            lab.until_of(AUTOSCALER, "NodeGroup", "workers", "looked after", touched),
+        );
+        let version = |of: Option<&str>| of.unwrap().parse::<u64>().unwrap();
+        let led = version(led.unwrap().unwrap().metadata.resource_version.as_deref());
+        let group = version(group.unwrap()["metadata"]["resourceVersion"].as_str());
+        assert!(led < group, "the group was touched at {group}, and nobody led before {led}");
         let leader = async |not: Option<String>| {
             let holder = |lease: &Lease| lease.spec.clone().unwrap_or_default().holder_identity;
             let other = |lease: Option<&Lease>| {
