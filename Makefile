@@ -71,7 +71,7 @@ test: peers headers lint ## Everything that CI runs
 	@$(TIMED) --summary
 
 .PHONY: test-long
-test-long: peers ## The long kills, searches and fuzzing
+test-long: peers ## The long kills, searches, fuzzing and mutants
 	@$(TIMED) kills env SUTLER_KILL_ROUNDS=200 cargo test $(PACKAGES) --locked --profile ci kill -- --skip machines_and_records
 	@$(TIMED) machine-kills env SUTLER_KILL_ROUNDS=1000 cargo test --locked --profile ci -p sutler --test machines kill
 	@$(TIMED) cuts env SUTLER_CUT_ROUNDS=25 cargo test $(PACKAGES) --locked --profile ci --test machines cut::
@@ -79,6 +79,7 @@ test-long: peers ## The long kills, searches and fuzzing
 	@$(TIMED) random env SUTLER_RANDOM_SEEDS=200 cargo test --locked --profile ci -p sutler-parity random
 	@$(TIMED) rules env SUTLER_SIM_SEARCH=1 SUTLER_SIM_SEEDS=20000 cargo test --locked --profile ci -p sutler-dst
 	@$(TIMED) fuzz ./hack/fuzz.sh
+	@$(TIMED) mutants ./hack/mutants.sh
 	@$(TIMED) --summary
 
 .PHONY: sim

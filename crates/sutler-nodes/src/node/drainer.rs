@@ -56,12 +56,12 @@ pub fn sort(pods: &[Pod], answers: bool, now: Timestamp) -> Pods<'_> {
 
 /// Takes one step of a drain.
 pub(crate) async fn drain(
-    cluster: &Arc<Cluster>,
+    client: &Client,
     name: &str,
     patience: Duration,
     now: Timestamp,
 ) -> Result<Drain, Error> {
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let nodes: Api<Node> = Api::all(client.clone());
     let Some(node) = nodes.get_opt(name).await? else { return Ok(Drain::Done) };
     let began = node.annotations().get(annotations::DRAIN_START_TIME);
     let began: Option<Timestamp> = began.and_then(|at| at.parse().ok());
@@ -81,7 +81,7 @@ pub(crate) async fn drain(
         patch(&nodes, name, body).await?;
         return Ok(Drain::Waiting { left: 0, blocked: None, at: earlier(now) });
     }
-    let api: Api<Pod> = Api::all(cluster.client.clone());
+    let api: Api<Pod> = Api::all(client.clone());
     let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let pods = api.list(&on_node).await?.items;
     let answers = crate::cluster::Seen::read(&node).ready.is_ok();
@@ -91,7 +91,7 @@ pub(crate) async fn drain(
         return Ok(Drain::Done);
     }
     let asking: Vec<BoxFuture<'_, Option<String>>> =
-        sorted.ask.iter().map(|pod| evict(&cluster.client, pod).boxed()).collect();
+        sorted.ask.iter().map(|pod| evict(client, pod).boxed()).collect();
     let asked: Vec<Option<String>> = stream::iter(asking).buffered(TOGETHER).collect().await;
     let blocked = asked.into_iter().flatten().next();
     let longest = pods.iter().filter_map(|pod| pod.spec.as_ref()?.termination_grace_period_seconds);

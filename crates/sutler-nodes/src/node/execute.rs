@@ -46,7 +46,8 @@ pub(super) async fn carry_out(
         Step::Claim(name) => label(context, known, name).await,
         Step::Drain(name) => {
             let Some(cluster) = &known.cluster else { return Ok(Done::Nothing) };
-            let drain = drainer::drain(cluster, name, patience, context.clock.now()).await?;
+            let now = context.clock.now();
+            let drain = drainer::drain(&cluster.client, name, patience, now).await?;
             context.memory(&known.record.uid, |memory| memory.drain = drain);
             Ok(Done::Again)
         }

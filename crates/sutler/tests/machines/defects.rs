@@ -1,12 +1,15 @@
 //! What the vendor's autoscaler does wrong, by the number of each defect, and that it is not so here, where
 //! nothing less than a whole server shows it; and criteria of discovery that need one.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Namespace, Node},
+};
 use kube::{
     Api,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{DynamicObject, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
@@ -20,6 +23,10 @@ use crate::{
 
 const AUTOSCALER: &str = "autoscaler.vpsie.com/v1alpha1";
 const REMOVING: &str = "autoscaler.vpsie.com/removing";
+/// Who holds it leads.
+const LEASE: &str = "sutler-controllers";
+/// Somebody who leads and does nothing.
+const ELSEWHERE: &str = "elsewhere";
 
 both!(
     d7_a_list_that_hangs_is_cut_off_and_the_record_says_so,
@@ -59,6 +66,19 @@ impl Lab {
         self.change(AUTOSCALER, "NodeGroup", group, smaller).await;
     }
 
+    /// Has somebody lead who does nothing.
+    async fn lead_from_elsewhere(&self, leases: &Api<Lease>) {
+        let namespace = json!({"metadata": {"name": "sutler-system"}});
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let namespace = serde_json::from_value(namespace).unwrap();
+        // It may be there already.
+        drop(namespaces.create(&PostParams::default(), &namespace).await);
+        let lease = json!({"metadata": {"name": LEASE},
+            "spec": {"holderIdentity": ELSEWHERE, "leaseDurationSeconds": 15}});
+        let lease = serde_json::from_value(lease).unwrap();
+        leases.create(&PostParams::default(), &lease).await.unwrap();
+    }
+
     /// Waits until a node takes pods, or no longer does.
     async fn node_is_open(&self, name: &str, open: bool) -> Node {
         let nodes: Api<Node> = Api::all(self.client.clone());
@@ -66,7 +86,11 @@ impl Lab {
             let closed = node.and_then(|node| node.spec.as_ref()?.unschedulable);
             node.is_some() && closed.unwrap_or(false) != open
         };
-        await_condition(nodes, name, is).await.unwrap().unwrap()
+        let waited = await_condition(nodes.clone(), name, is);
+        match tokio::time::timeout(Duration::from_secs(100), waited).await {
+            Ok(node) => node.unwrap().unwrap(),
+            Err(_) => panic!("{name}: {:#?}\n{}", nodes.get_opt(name).await, self.log()),
+        }
     }
 }
 
@@ -214,16 +238,32 @@ async fn defect_21_who_does_not_lead_does_nothing() {
         tokio::task::spawn_blocking(move || server::controllers(&kubeconfig))
     };
     let api = tokio::task::spawn_blocking(server::api_only).await.unwrap();
-    let first = start(&api.kubeconfig).await.unwrap();
     lab::run_alone(api, |lab| async move {
         let leases: Api<Lease> = Api::namespaced(lab.client.clone(), "sutler-system");
+        // Somebody else leads, who never says so again: after a while the first takes his place.
+        lab.lead_from_elsewhere(&leases).await;
+        lab.create(group("workers", 0, json!({}))).await;
+        let first = start(&api.kubeconfig).await.unwrap();
+        let leads = |lease: Option<&Lease>| {
+            let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.as_deref());
+            holder.is_some_and(|holder| holder != ELSEWHERE)
+        };
+        let touched = |group: &Value| !group["metadata"]["finalizers"].is_null();
+        let (led, group) = tokio::join!(
+            await_condition(leases.clone(), LEASE, leads),
+            lab.until_of(AUTOSCALER, "NodeGroup", "workers", "looked after", touched),
+        );
+        let version = |of: Option<&str>| of.unwrap().parse::<u64>().unwrap();
+        let led = version(led.unwrap().unwrap().metadata.resource_version.as_deref());
+        let group = version(group.unwrap()["metadata"]["resourceVersion"].as_str());
+        assert!(led < group, "the group was touched at {group}, and nobody led before {led}");
         let leader = async |not: Option<String>| {
             let holder = |lease: &Lease| lease.spec.clone().unwrap_or_default().holder_identity;
             let other = |lease: Option<&Lease>| {
                 let holder = lease.and_then(holder).filter(|holder| !holder.is_empty());
                 holder.is_some() && holder != not
             };
-            let lease = await_condition(leases.clone(), "sutler-controllers", other).await;
+            let lease = await_condition(leases.clone(), LEASE, other).await;
             lease.unwrap().and_then(|lease| holder(&lease))
         };
         let before = leader(None).await;

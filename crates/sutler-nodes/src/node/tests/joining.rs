@@ -128,6 +128,17 @@ fn defect_04_a_record_knows_its_own_claim_again_and_takes_no_second_node() {
 }
 
 #[test]
+fn defect_09_a_name_proves_nothing_of_a_node_that_another_has_or_that_is_called_longer() {
+    // Nothing but the name tells them apart: the platform tells no addresses.
+    let machine = Machine { ips: Vec::new(), ..machine() };
+    let called = |name: &str, more: Value| [node(name, "10.0.0.9", more)];
+    let free = called("web-0001", json!({}));
+    assert_eq!(found(Some(&machine), &free).as_deref(), Some("web-0001"));
+    assert_eq!(found(Some(&machine), &called("web-0001", labelled("web-0002"))), None);
+    assert_eq!(found(Some(&machine), &called("web-00010", json!({}))), None);
+}
+
+#[test]
 fn a_node_that_runs_the_cluster_is_nobodys() {
     let label =
         json!({ "metadata": { "labels": { "node-role.kubernetes.io/control-plane": "" } } });

@@ -1,6 +1,7 @@
 //! How a node leaves: its pods, its machine, its object.
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, client::Body};
 use sutler_api::names::reasons;
 
 use super::*;
@@ -117,6 +118,38 @@ fn defect_15_a_node_whose_drain_is_given_up_stays_and_takes_pods_again() {
     // One that has no node yet has nothing to drain.
     let fresh = Case::joining().change(|case| case.removing = true);
     assert_eq!(fresh.plan().report.reason, DRAINED);
+}
+
+#[tokio::test]
+async fn defect_16_pods_that_cannot_be_looked_at_are_not_gone() {
+    let begun = json!({ "spec": { "unschedulable": true }, "metadata": {
+        "annotations": { "autoscaler.vpsie.com/drain-start-time": at(50).to_string() }}});
+    let begun = serde_json::to_value(node("k-1", "10.0.0.1", begun)).unwrap();
+    let pod =
+        json!({ "metadata": { "name": "p", "namespace": "ns" }, "spec": { "containers": [] }});
+    let pods = json!({ "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod] });
+    let down = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "message": "down for a moment", "reason": "InternalError", "code": 500 });
+    for listed in [false, true] {
+        let (begun, pods, down) = (begun.clone(), pods.clone(), down.clone());
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (status, body) = match request.uri().path() {
+                "/api/v1/nodes/k-1" => (200, &begun),
+                "/api/v1/pods" if listed => (200, &pods),
+                _ => (500, &down),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            std::future::ready(http::Response::builder().status(status).body(body))
+        });
+        let client = Client::new(service, "default");
+        let patience = Duration::from_secs(1000);
+        let drain = drainer::drain(&client, "k-1", patience, at(100)).await;
+        match listed {
+            false => assert!(drain.is_err(), "{drain:?}"),
+            // Nobody knows whether it was asked to leave.
+            true => assert!(matches!(drain, Ok(Drain::Waiting { left: 1, .. })), "{drain:?}"),
+        }
+    }
 }
 
 #[test]
