@@ -303,9 +303,10 @@ fn reconfigure(
     // Lists need not tell of disks: whether they are right was told before, and whether they are not is seen
     // by a look at the machine itself.
     let told = seen.disks_as_of.is_some() || !inputs.record.seen_disks.is_empty();
-    let in_task = inputs.memory.accepted.get("reconfigure").is_some_and(|a| a.task.is_some());
     let unsure = found.of_disks && !seen.knows_disks() || !told && wants_disks(desired);
-    if unsure && !in_task {
+    let text = found.text();
+    let accepted = inputs.memory.accepted.get("reconfigure").filter(|a| a.digest == text);
+    if unsure && accepted.is_none_or(|accepted| accepted.task.is_none()) {
         let report = Report::busy(phase, reasons::OBSERVING, "its disks are looked at");
         return Change::Now(Box::new(describe(inputs, seen, report.at(stage::CONFIGURE, None))));
     }
@@ -315,7 +316,6 @@ fn reconfigure(
     if found.is_empty() {
         return Change::None;
     }
-    let text = found.text();
     if !capabilities.reconfigure {
         return Change::Held(
             reasons::UNSUPPORTED,
@@ -330,7 +330,6 @@ fn reconfigure(
         let reason = failure.error.kind().as_str();
         return Change::Held(reason, format!("{text}: {}", failure.error.message()));
     }
-    let accepted = inputs.memory.accepted.get("reconfigure").filter(|a| a.digest == text);
     if let Some(accepted) = accepted {
         if let Some(task) = &accepted.task {
             return Change::Now(Box::new(poll(inputs, task, report)));

@@ -228,7 +228,7 @@ async fn nodes_are_emptied_by_evictions_as_a_budget_allows(lab: Lab) {
         lab.grown(&workers, "smaller", has(1)).await;
     };
     let (evicted, ()) =
-        tokio::time::timeout(Duration::from_secs(100), futures::future::join(leaves, allowed))
+        tokio::time::timeout(Duration::from_secs(300), futures::future::join(leaves, allowed))
             .await
             .unwrap();
     assert!(evicted.name_any().starts_with("web-"), "{evicted:?}");
