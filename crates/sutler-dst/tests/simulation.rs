@@ -58,6 +58,10 @@ const KEPT: &[(u64, &str)] = &[
     (322_403, "a machine that was made again passed for complete, and was forgotten on its way"),
     (1_543, "a list that leaves snapshots out passed for a platform that has none"),
     (400_473, "a node's machine was left behind, whose ID another's record had within the second"),
+    (
+        601_272,
+        "a machine that had the ID of a dead one and a name like it was destroyed in its place",
+    ),
 ];
 
 /// Each rule with a seed that notices when it is broken.

@@ -179,7 +179,13 @@ fn by_name(
             true => claims.better(&seen.machine.name, "", &record.uid),
             false => claims.meant(&seen.machine, &record.uid),
         };
+        // So does a name that only begins like ours, and is not the one that was claimed.
+        let only_alike = |called: &str| {
+            record.machine_name.as_deref().is_some_and(|claimed| claimed != called)
+                && name.is_some_and(|name| !name.eq_ignore_ascii_case(called))
+        };
         match whose(record, name, seen) {
+            Whose::Ours if only_alike(&seen.machine.name) && named_after_another() => {}
             Whose::Ours => search.ours = Some(seen.clone()),
             Whose::Disputed if named_after_another() => {}
             Whose::Disputed => search.disputed = Some(seen.clone()),

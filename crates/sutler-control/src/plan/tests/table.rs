@@ -263,6 +263,20 @@ fn a_namesake_takes_the_place_of_a_machine_that_is_gone() {
 }
 
 #[test]
+fn a_machine_that_another_record_meant_is_not_destroyed_for_the_dead_one_that_had_its_id() {
+    let other = Machine { token: None, name: format!("{NAME}-2"), ..ours(1) };
+    let case = Case::new().complete().deleting().without_tokens();
+    let mut case = case.record(|record| record.machine_name = Some(NAME.to_owned()));
+    case.hashed = false;
+    case = case.sees(Sight::Whole(vec![other], 99));
+    // A platform may call a machine a little otherwise than it was asked to.
+    check(&case, Step::Delete("1".into(), DeleteWhy::Goal), reasons::DELETING);
+    case.other = Some("web-abcde-2");
+    let step = case.plan().step;
+    assert!(!matches!(step, Step::Delete(..)), "{step:?}");
+}
+
+#[test]
 fn a_machine_that_is_only_called_like_a_record_is_not_destroyed_for_it() {
     let other = Machine { token: None, name: format!("{NAME}-2"), ..ours(1) };
     let case = Case::new().asked().without_tokens().can(|can| can.returns_id = false);
