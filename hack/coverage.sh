@@ -43,6 +43,6 @@ done
 cargo llvm-cov "${packages[@]}" --locked --profile ci --lib --bins "${tests[@]}" \
   --no-report -- --skip every_broken_rule_is_noticed
 cargo llvm-cov report --profile ci --summary-only
-cargo llvm-cov report --profile ci --json --summary-only --output-path "$CARGO_TARGET_DIR/summary.json"
+cargo llvm-cov report --profile ci --lcov --output-path "$CARGO_TARGET_DIR/lines.info"
 unset CARGO_TARGET_DIR
-exec cargo run -q --locked --profile ci -p xtask -- coverage "${COVERAGE_TARGET_DIR:-$cache/coverage}/summary.json"
+exec cargo run -q --locked --profile ci -p xtask -- coverage "${COVERAGE_TARGET_DIR:-$cache/coverage}/lines.info"

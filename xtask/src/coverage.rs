@@ -1,10 +1,9 @@
-//! Compares line coverage with its goals: `xtask coverage FILE`, where FILE is what `cargo llvm-cov --json`
-//! writes.
+//! Compares line coverage with its goals: `xtask coverage FILE`, where FILE is what `cargo llvm-cov --lcov`
+//! writes. Each line of a file counts once, however many functions it is a part of.
 
 use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::Value;
 
 /// A part of the code: its name, the least share of its lines in percent, and its files, or folders with a
 /// slash at their end.
@@ -44,8 +43,7 @@ const PARTS: [Part; 5] = [
 pub(crate) fn check() -> Result<()> {
     let file = std::env::args().nth(2).context("usage: xtask coverage FILE")?;
     let text = fs::read_to_string(&file).with_context(|| file.clone())?;
-    let report: Value = serde_json::from_str(&text).context(file)?;
-    let covered = lines(&report)?;
+    let covered = lines(&text).context(file)?;
     let mut short = Vec::new();
     for (name, goal, files) in PARTS {
         let (all, run) = sum(&covered, files)?;
@@ -66,16 +64,26 @@ fn percent(run: u64, all: u64) -> f64 {
 }
 
 /// Lines of each file, and how many of them were run.
-fn lines(report: &Value) -> Result<BTreeMap<String, (u64, u64)>> {
-    let files = report["data"][0]["files"].as_array().context("there are no files in it")?;
-    let read = |file: &Value| {
-        let lines = &file["summary"]["lines"];
-        Some((
-            file["filename"].as_str()?.to_owned(),
-            (lines["count"].as_u64()?, lines["covered"].as_u64()?),
-        ))
+fn lines(report: &str) -> Result<BTreeMap<String, (u64, u64)>> {
+    let mut files: BTreeMap<&str, BTreeMap<u64, bool>> = BTreeMap::new();
+    let mut name = None;
+    for line in report.lines() {
+        if let Some(file) = line.strip_prefix("SF:") {
+            name = Some(file);
+        } else if let Some(data) = line.strip_prefix("DA:") {
+            let file = name.with_context(|| format!("{line} is of no file"))?;
+            let mut parts = data.split(',').map(str::parse::<u64>);
+            let (Some(Ok(number)), Some(Ok(runs))) = (parts.next(), parts.next()) else {
+                bail!("{line} does not say how often which line was run");
+            };
+            *files.entry(file).or_default().entry(number).or_default() |= runs > 0;
+        }
+    }
+    ensure!(!files.is_empty(), "there are no files in it");
+    let count = |lines: &BTreeMap<u64, bool>| {
+        (lines.len() as u64, lines.values().filter(|run| **run).count() as u64)
     };
-    files.iter().map(|file| read(file).context("a file without lines")).collect()
+    Ok(files.into_iter().map(|(name, lines)| (name.to_owned(), count(&lines))).collect())
 }
 
 fn sum(covered: &BTreeMap<String, (u64, u64)>, files: &[&str]) -> Result<(u64, u64)> {
@@ -99,12 +107,12 @@ mod tests {
 
     #[test]
     fn files_and_folders_are_counted_together_and_what_is_missing_is_named() {
-        let file = |name: &str, all: u64, run: u64| serde_json::json!({"filename": name, "summary": {"lines": {"count": all, "covered": run}}});
-        let files = [file("/x/a/group.rs", 10, 9), file("/x/a/group/plan.rs", 20, 10)];
-        let report = serde_json::json!({ "data": [{ "files": files }] });
-        let covered = lines(&report).unwrap();
-        assert_eq!(sum(&covered, &["a/group.rs", "a/group/"]).unwrap(), (30, 19));
+        let report = "SF:/x/a/group.rs\nDA:1,3\nDA:2,0\nend_of_record\nSF:/x/a/group/plan.rs\n\
+                      DA:7,0\nDA:7,1\nDA:8,0\nDA:9,0\nend_of_record\n";
+        let covered = lines(report).unwrap();
+        assert_eq!(sum(&covered, &["a/group.rs", "a/group/"]).unwrap(), (5, 2));
         assert!(sum(&covered, &["a/other.rs"]).unwrap_err().to_string().contains("a/other.rs"));
-        assert!(lines(&Value::Null).is_err());
+        assert!(lines("").is_err() && lines("DA:1,1").is_err());
+        assert!(lines("SF:/x/a.rs\nDA:1").is_err());
     }
 }
