@@ -52,7 +52,9 @@ pub(super) fn difference(
     let mut found = Difference::default();
     let running = machine.power != Power::Off;
     size(desired, machine, capabilities, running, &mut found);
+    let before = found.lines.len();
     disks(desired, record, machine, capabilities, running, &mut found);
+    found.of_disks = found.lines.len() > before || found.impossible.is_some();
     nics(desired, record, machine, &mut found);
     found
 }
@@ -104,7 +106,6 @@ fn disks(
             Some(has) if has >= size && name == ROOT_DISK => {}
             Some(has) if has == size => {}
             Some(has) if has > size => {
-                found.of_disks = true;
                 found.impossible = Some((
                     format!("spec.disks[{name}].sizeGiB"),
                     format!(
@@ -114,13 +115,11 @@ fn disks(
                 ));
             }
             Some(has) => {
-                found.of_disks = true;
                 found.lines.push(format!("disk {name} of {has} GiB should have {size}"));
                 found.needs_off |= running && !(grow_online && capabilities.disk_growth_online);
             }
             None if name == ROOT_DISK => {}
             None => {
-                found.of_disks = true;
                 found.lines.push(format!("disk {name} is missing"));
                 found.needs_off |= running && !capabilities.reconfigure_online;
             }
@@ -131,7 +130,6 @@ fn disks(
         let wanted =
             name == ROOT_DISK || desired.request.disks.iter().any(|wanted| wanted.name == name);
         if !wanted && record.disks.iter().any(|known| known == name) {
-            found.of_disks = true;
             found.lines.push(format!("disk {name} should go"));
             found.remove_disks.push(name.to_owned());
             found.needs_off |= running && !capabilities.reconfigure_online;
