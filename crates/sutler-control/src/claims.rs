@@ -31,6 +31,16 @@ pub(crate) struct Claim<'a> {
     pub(crate) id: &'a MachineId,
     /// When it was made: an ID may be a dead machine's.
     pub(crate) created_at: Option<Timestamp>,
+    /// Whether its whole name is the one that was thought up for this record, and for nothing else.
+    pub(crate) made_for_it: bool,
+}
+
+/// What became of a claim.
+pub(crate) enum Claimed {
+    /// The record has the machine.
+    Ours,
+    /// It has not, and why.
+    Theirs(String),
 }
 
 /// When the claimed machine was made.
@@ -40,15 +50,17 @@ const KEPT: &str = "sutler.dev/kept";
 /// The record that claims it.
 const RECORD: &str = "sutler.dev/record";
 
-/// Claims a machine for a record, and tells whether it has it now. A claim outlives the process that
-/// made it, and comes again to the record that has it.
+/// Claims a machine for a record. A claim outlives the process that made it, and comes again to the
+/// record that has it.
 pub(crate) async fn claim(
     context: &Arc<Context>,
     claim: &Claim<'_>,
     record: &Record,
-) -> Result<bool, Error> {
+) -> Result<Claimed, Error> {
     let api: Api<Lease> = Api::namespaced(context.client.clone(), &claim.provider.namespace);
     let name = name_of(claim.provider, claim.id);
+    let overtaken =
+        || Claimed::Theirs(format!("Lease {name} was written by somebody else meanwhile"));
     let made = claim.created_at.map(|at| at.to_string()).unwrap_or_default();
     let lease = Lease {
         metadata: ObjectMeta {
@@ -66,26 +78,34 @@ pub(crate) async fn claim(
         spec: Some(LeaseSpec { holder_identity: Some(record.uid.clone()), ..LeaseSpec::default() }),
     };
     match api.create(&PostParams::default(), &lease).await {
-        Ok(_) => return Ok(true),
+        Ok(_) => return Ok(Claimed::Ours),
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(error.into()),
     }
-    let Some(found) = api.get_opt(&name).await? else { return Ok(false) };
+    let Some(found) = api.get_opt(&name).await? else { return Ok(overtaken()) };
     let holder = found.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
     let of_same = found.annotations().get(CREATED_AT) == Some(&made);
     if holder.as_ref() == Some(&record.uid) && of_same {
-        return Ok(true);
+        return Ok(Claimed::Ours);
     }
-    if of_same && holds(context, &found, claim.id).await? {
-        return Ok(false);
+    if of_same && holds(context, &found, claim).await? {
+        let whose = found.annotations().get(RECORD).map_or("a record", String::as_str);
+        let how = match found.annotations().contains_key(KEPT) {
+            true => format!("{whose} left it in place when it was deleted"),
+            false => format!("{whose} has it"),
+        };
+        return Ok(Claimed::Theirs(format!(
+            "{how}, as Lease {}/{name} says",
+            claim.provider.namespace
+        )));
     }
     // It was a claim on a dead machine that had the same ID, or its holder is gone. Whoever replaces
     // exactly this version has it.
     let mut taken = lease;
     taken.metadata.resource_version = found.metadata.resource_version;
     match api.replace(&name, &PostParams::default(), &taken).await {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Ok(_) => Ok(Claimed::Ours),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(overtaken()),
         Err(error) => Err(error.into()),
     }
 }
@@ -131,10 +151,11 @@ async fn fresh(context: &Arc<Context>) -> Result<Arc<Index>, Error> {
 }
 
 /// Whether the holder of a claim is there and still says that the machine is its own.
-async fn holds(context: &Arc<Context>, lease: &Lease, id: &MachineId) -> Result<bool, Error> {
-    // A machine that was kept without a record is nobody's to take.
+async fn holds(context: &Arc<Context>, lease: &Lease, claim: &Claim<'_>) -> Result<bool, Error> {
+    // A machine that was kept without a record is nobody's to take. One that was made for this record is
+    // another, which has its ID.
     if lease.annotations().contains_key(KEPT) {
-        return Ok(true);
+        return Ok(!claim.made_for_it);
     }
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
     let record = lease.annotations().get(RECORD).and_then(|record| record.split_once('/'));
@@ -143,7 +164,7 @@ async fn holds(context: &Arc<Context>, lease: &Lease, id: &MachineId) -> Result<
     let Some(vm) = api.get_opt(name).await? else { return Ok(false) };
     let has = vm.status.as_ref().and_then(|status| status.id.as_ref());
     // A claim is made before it is written down: one that is not written down yet may still be.
-    Ok(vm.uid() == holder && has.is_none_or(|has| *has == id.0))
+    Ok(vm.uid() == holder && has.is_none_or(|has| *has == claim.id.0))
 }
 
 /// Gives a record's claim up, before it goes off the books. Where its machine stays, so does the

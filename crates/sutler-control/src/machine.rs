@@ -14,6 +14,7 @@ pub use status::difference as status_difference;
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use kube::{ResourceExt as _, runtime::controller::Action};
 use sutler_api::{infra::VirtualMachine, names::reasons};
 
@@ -21,7 +22,7 @@ use crate::{
     context::{Context, ProviderClaims},
     fleet::{Connection, Key, State, lock},
     kit::version_of,
-    plan::{Blocker, Inputs, Plan, Platform, Record, Step, plan},
+    plan::{Blocker, Inputs, Plan, Platform, Record, Report, Step, Waiting, plan},
     rules::{Rule, broken},
 };
 
@@ -160,7 +161,12 @@ async fn carry_out(
     let said = match step_was {
         // The record is gone, or has changed under our hands: what was planned is void.
         execute::Done::Void => return Ok(Action::requeue(AGAIN)),
-        execute::Done::Refused => return Ok(Action::requeue(REFUSED)),
+        execute::Done::Refused(why) => {
+            let next = now.saturating_add(REFUSED).unwrap_or(now);
+            let report = refused(report, why, next);
+            let said = status::publish(context, vm, desired, &report).await?;
+            said.into_iter().chain([next]).min()
+        }
         execute::Done::Gone => return Ok(Action::await_change()),
         execute::Done::Wrote(fresh) => status::publish(context, &fresh, desired, &report).await?,
         execute::Done::Nothing => status::publish(context, vm, desired, &report).await?,
@@ -173,6 +179,12 @@ async fn carry_out(
             .min(RESYNC),
         None => RESYNC,
     }))
+}
+
+/// What is said of a machine that another record has: nothing of that machine.
+fn refused(report: Report, why: String, next: Timestamp) -> Report {
+    let waiting = Some(Waiting { next: Some(next) });
+    Report { ready: false, message: why, waiting, machine: None, ..report }
 }
 
 /// The newer of the cached record and the one that our last write left.

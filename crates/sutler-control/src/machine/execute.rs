@@ -35,8 +35,8 @@ pub(super) enum Done {
     Wrote(Arc<VirtualMachine>),
     /// It was not as the plan supposed.
     Void,
-    /// Another record has what it wanted.
-    Refused,
+    /// Another record has what it wanted; which one, for people.
+    Refused(String),
     /// It is off the books.
     Gone,
 }

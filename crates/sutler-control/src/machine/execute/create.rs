@@ -14,7 +14,7 @@ use sutler_provider::{CloneRequest, Error as ProviderError, Left, MachineId, Tok
 
 use super::{Done, Error, Work};
 use crate::{
-    claims,
+    claims::{self, Claimed},
     context::Slot,
     fleet::lock,
     machine::facts::forget_machine,
@@ -150,19 +150,26 @@ impl Work<'_> {
         let provider = self.connection.key.clone();
         let seen = self.connection.inventory.read(|view| view.get(id).cloned());
         let created_at = seen.as_ref().and_then(|seen| seen.machine.created_at);
-        let claim = claims::Claim { provider: &provider, id, created_at };
         let wanted = self.record.platform_name.as_ref();
+        // Other names than these are chosen by people, and chosen again.
+        let thought_up = self.connection.state().hashed && !self.record.adopted;
+        let made_for_it = thought_up
+            && self.record.group.is_none()
+            && seen.as_ref().is_some_and(|seen| Some(&seen.machine.name) == wanted);
+        let claim = claims::Claim { provider: &provider, id, created_at, made_for_it };
         if let (Some(seen), Some(wanted)) = (&seen, wanted)
             && !broken(Rule::ExclusiveClaim)
             && self.record.said_id.is_none()
             && claims::is_anothers(self.context, &provider, &seen.machine, wanted, self.record)
                 .await?
         {
-            return Ok(Done::Refused);
+            let why = format!("{} may be the name of another record's", seen.machine.name);
+            return Ok(Done::Refused(format!("machine {id} is not claimed: {why}")));
         }
-        if !claims::claim(self.context, &claim, self.record).await? && !broken(Rule::ExclusiveClaim)
+        if let Claimed::Theirs(why) = claims::claim(self.context, &claim, self.record).await?
+            && !broken(Rule::ExclusiveClaim)
         {
-            return Ok(Done::Refused);
+            return Ok(Done::Refused(format!("machine {id} is not claimed: {why}")));
         }
         let mut new = self.vm.status.clone().unwrap_or_default();
         // What was known of a machine before it would pass for this one's own: a hook would be left
