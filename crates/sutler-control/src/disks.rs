@@ -69,6 +69,10 @@ pub(crate) async fn reconcile(disk: Arc<VMDisk>, context: Arc<Context>) -> Resul
     let work = Work::new(disk, context);
     let (holder, users) = (work.holder().await?, work.users());
     let letting_go = matches!(&holder, Holder::There(user) if !user.names);
+    if matches!(&holder, Holder::There(user) if user.names && !user.stalled) {
+        // Its machine may be on its way, and the disk be made with it.
+        look::forget(&work);
+    }
     let inputs = Disk {
         made: work.status().size_gib,
         deleting: work.disk.metadata.deletion_timestamp.is_some(),
@@ -163,16 +167,16 @@ impl Work {
         let disk = key_of(&self.uid);
         let shown = status.into_iter().flat_map(|status| &status.disks);
         let shown = shown.into_iter().find(|shown| shown.key.as_ref() == Some(&disk.0));
-        let settled = status.is_some_and(|status| {
-            status.observed_generation == vm.metadata.generation
-                && conditions::is_true(&status.conditions, condition_types::READY)
-        });
+        let is = |type_| status.is_some_and(|s| conditions::is_true(&s.conditions, type_));
+        let current = status.is_some_and(|s| s.observed_generation == vm.metadata.generation);
+        let settled = current && is(condition_types::READY);
         User {
             id: DiskUser { name: vm.name_any(), uid: vm.uid().unwrap_or_default() },
             names: names && provider == self.provider,
             leaving: vm.metadata.deletion_timestamp.is_some(),
             shows: shown.map(|shown| shown.size_gib.unwrap_or_default()),
             settled,
+            stalled: is(condition_types::STALLED),
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct User {
     pub(crate) shows: Option<i32>,
     /// Whether its machine is known to be as its spec has it.
     pub(crate) settled: bool,
+    /// Whether a person has to do something before its machine can come.
+    pub(crate) stalled: bool,
 }
 
 /// Whom a disk was given to.
@@ -57,7 +59,7 @@ pub(crate) struct Disk {
     pub(crate) holder: Holder,
     /// Machines' records that name it, the eldest first.
     pub(crate) users: Vec<User>,
-    /// What a look showed since nobody has it.
+    /// What a look showed since nobody has it, or since its machine waits for a person.
     pub(crate) looked: Looked,
 }
 
@@ -131,7 +133,10 @@ fn held(disk: &Disk, user: &User, resting: DiskPhase) -> (Step, DiskPhase, Strin
             (Step::Rest, DiskPhase::Attached, format!("VirtualMachine {name} has it"))
         }
         (false, None) => {
-            (Step::Rest, resting, format!("it waits for the machine of VirtualMachine {name}"))
+            // A machine that failed half made may have left it there.
+            let unknown = user.stalled && disk.made.is_none() && disk.looked == Looked::NotYet;
+            let step = if unknown { Step::Look } else { Step::Rest };
+            (step, resting, format!("it waits for the machine of VirtualMachine {name}"))
         }
     }
 }
@@ -171,6 +176,7 @@ mod tests {
             leaving: false,
             shows: None,
             settled: false,
+            stalled: false,
         }
     }
 
@@ -211,6 +217,19 @@ mod tests {
             let disk = Disk { users: vec![user("b")], ..disk(Holder::There(held)) };
             assert_eq!(plan(&disk).step, Step::Rest, "{disk:?}");
         }
+    }
+
+    #[test]
+    fn it_is_looked_for_while_its_machine_waits_for_a_person() {
+        let stuck = || Holder::There(User { stalled: true, ..user("a") });
+        assert_eq!(plan(&disk(stuck())).step, Step::Look);
+        let absent = plan(&Disk { looked: Looked::Absent, ..disk(stuck()) });
+        assert_eq!((absent.step, absent.phase), (Step::Rest, DiskPhase::Pending));
+        let there = plan(&Disk { looked: Looked::There(4), ..disk(stuck()) });
+        assert_eq!(
+            (there.step, there.phase, there.size),
+            (Step::Rest, DiskPhase::Detached, Some(4))
+        );
     }
 
     #[test]
