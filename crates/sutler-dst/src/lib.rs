@@ -11,6 +11,7 @@ pub mod copies;
 mod disks;
 pub mod entropy;
 pub mod fork;
+pub mod garbage;
 pub mod hooks;
 pub mod ids;
 pub mod images;

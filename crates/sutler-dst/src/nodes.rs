@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
@@ -22,7 +22,10 @@ use sutler_api::{
 use sutler_provider::{MachineId, Power};
 use sutler_sim::{Foreign, Truth};
 
-use crate::world::{MAIN, World};
+use crate::{
+    garbage,
+    world::{MAIN, World},
+};
 
 pub use judge::Nodes;
 
@@ -94,14 +97,6 @@ fn manifest(name: &str, desired: u32, most: u32) -> NodeGroup {
     .expect("a manifest of ours can be read")
 }
 
-/// Deletes what the garbage collector of a cluster would: records of machines whose owner is gone.
-async fn collect_garbage(world: &World, machines: &Api<VirtualMachine>) {
-    for (name, uid) in world.judge(|judge| judge.nodes.ownerless(&judge.records)) {
-        let exactly = Preconditions { uid: Some(uid), resource_version: None };
-        let _ = machines.delete(&name, &DeleteParams::default().preconditions(exactly)).await;
-    }
-}
-
 /// What a cluster's own programs do: its garbage collector, and the kubelets of all machines. Each joins some
 /// time after its machine runs, and its node is no longer ready once that machine is gone.
 pub async fn play_cluster(world: Arc<World>, client: Client, seed: u64) {
@@ -112,7 +107,7 @@ pub async fn play_cluster(world: Arc<World>, client: Client, seed: u64) {
     let mut joined: BTreeMap<MachineId, String> = BTreeMap::new();
     loop {
         tokio::time::sleep(Duration::from_millis(rng.random_range(500..5_000))).await;
-        collect_garbage(&world, &machines).await;
+        garbage::collect(&world, &machines).await;
         let now = tokio::time::Instant::now();
         let running: BTreeMap<MachineId, Truth> = world.sims[MAIN]
             .machines()

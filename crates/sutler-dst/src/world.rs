@@ -24,6 +24,7 @@ use sutler_sim::{Chances, Foreign, Settings, Sim, Tamper};
 use sutler_store::{ApiServer, Config, registry::Registry};
 
 use crate::{
+    garbage,
     ids::{SeededIds, VirtualClock},
     invariants::Judge,
     log::Log,
@@ -399,8 +400,13 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     let main = &world.sims[MAIN];
     main.set_chances(world.scenario.chances);
     let mut processes = vec![Process::start(&world, "A", seed ^ 0xa)];
-    let kubelets = (world.scenario.theme == Theme::Nodes)
-        .then(|| tokio::spawn(nodes::play_cluster(world.clone(), client.clone(), seed)));
+    let cluster = match world.scenario.theme {
+        Theme::Nodes => {
+            Some(tokio::spawn(nodes::play_cluster(world.clone(), client.clone(), seed)))
+        }
+        Theme::Sets => Some(tokio::spawn(garbage::play(world.clone(), client.clone(), seed))),
+        _ => None,
+    };
 
     let end = begun + world.scenario.trouble;
     if world.scenario.table.is_some() {
@@ -460,8 +466,8 @@ pub async fn live(seed: u64, scenario: Scenario, log: Log) -> (Option<String>, u
     for process in processes {
         process.kill();
     }
-    if let Some(kubelets) = kubelets {
-        kubelets.abort();
+    if let Some(cluster) = cluster {
+        cluster.abort();
     }
     let seconds = (tokio::time::Instant::now() - begun).as_secs();
     (violation, seconds)

@@ -221,10 +221,19 @@ async fn taken(
         Some(owner) if set.uid().as_ref() == Some(&owner.uid) => return Ok(None),
         // One of a set that was deleted without its machines comes back.
         None if free && alike => return adopt(api, set, &vm, owners).await,
-        Some(owner) => format!("{name} belongs to {} {}", owner.kind, owner.name),
-        None => format!("{name} is there and not of this set"),
+        // What has no owner any more is removed by itself.
+        Some(owner) if owner.kind == VMSet::kind(&()) && owner.name == set.name_any() => {
+            format!("{name} is of an earlier set of this name, and goes as that one did")
+        }
+        Some(owner) => {
+            let (kind, owner) = (&owner.kind, &owner.name);
+            format!("{name} belongs to {kind} {owner}: delete it, or give the set another name")
+        }
+        None => {
+            format!("{name} is there and not of this set: delete it, or give the set another name")
+        }
     };
-    let message = format!("VirtualMachine {message}: delete it, or give the set another name");
+    let message = format!("VirtualMachine {message}");
     Ok(Some(Trouble { reason: reasons::NAME_TAKEN, message, stalled: false }))
 }
 

@@ -112,6 +112,11 @@ impl Nodes {
         self.removing.insert(group.uid().unwrap_or_default(), removing);
     }
 
+    /// Whether this node's record is there.
+    pub fn knows(&self, uid: &str) -> bool {
+        self.records.contains_key(uid)
+    }
+
     /// A group went off the books: its records did before.
     pub fn group_gone(&self, uid: &str) -> Result<(), String> {
         match self.records.values().find(|record| group_of(record).as_deref() == Some(uid)) {
@@ -159,23 +164,6 @@ impl Nodes {
             Some(vm) => Err(format!("nodes: machine {} outlives its node's record", vm.name_any())),
             None => Ok(()),
         }
-    }
-
-    /// Records of machines, by name and UID, whose owner is gone: what the garbage collector of a cluster
-    /// deletes.
-    pub fn ownerless(&self, machines: &BTreeMap<String, VirtualMachine>) -> Vec<(String, String)> {
-        let lives = |uid: &String| self.records.contains_key(uid);
-        let of_node = |vm: &&VirtualMachine| {
-            let owners = vm.owner_references().iter().filter(|owner| owner.kind == "VPSieNode");
-            let owners: Vec<&String> = owners.map(|owner| &owner.uid).collect();
-            !owners.is_empty() && !owners.into_iter().any(lives)
-        };
-        machines
-            .values()
-            .filter(|vm| vm.metadata.deletion_timestamp.is_none())
-            .filter(of_node)
-            .map(|vm| (vm.name_any(), vm.uid().unwrap_or_default()))
-            .collect()
     }
 
     /// A node was written: only the one that is a record's machine is claimed for it.
