@@ -114,16 +114,23 @@ impl Report {
             out.push_str(line.trim_end());
             out.push('\n');
         }
-        for (result, failure) in self.failures() {
-            // Writing to a string does not fail.
-            let _ = write!(out, "\n{}\n{}", result.name, details(result, failure));
-        }
+        out.push_str(&self.broken());
         let (passed, skipped, failed) = self.counts();
         let _ = writeln!(
             out,
             "\n{passed} passed, {skipped} skipped, {failed} failed in {:.1} s",
             self.took.as_secs_f64()
         );
+        out
+    }
+
+    /// Each failure in full.
+    pub fn broken(&self) -> String {
+        let mut out = String::new();
+        for (result, failure) in self.failures() {
+            // Writing to a string does not fail.
+            let _ = write!(out, "\n{}\n{}", result.name, details(result, failure));
+        }
         out
     }
 

@@ -30,7 +30,7 @@ pub use reply::Reply;
 pub use watch::{Event, Watch};
 
 /// How long an answer or an event may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at something that a controller does.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// Headers that are part of what clients rely on.

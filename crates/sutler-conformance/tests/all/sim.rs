@@ -14,7 +14,7 @@ use sutler_sim::{Settings, Sim};
 pub(crate) fn options() -> Options {
     Options {
         poll: Duration::from_millis(5),
-        patience: Duration::from_secs(20),
+        patience: Duration::from_secs(120),
         parallel: 16,
         ..Options::new("t1")
     }

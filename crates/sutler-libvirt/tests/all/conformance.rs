@@ -11,8 +11,9 @@ use sutler_rpc::{
 use crate::lab::{self, Lab};
 
 fn assert_kept(report: &Report, least: usize) {
+    // What is wrong comes first: whoever shows what a test said may cut its end.
+    assert!(report.is_ok(), "{}\n{}", report.broken(), report.table());
     println!("{}", report.table());
-    assert!(report.is_ok(), "{}", report.table());
     let (passed, ..) = report.counts();
     assert!(passed >= least, "only {passed} cases could be asked of it: {}", report.table());
 }
@@ -21,7 +22,7 @@ fn for_driver(word: &str) -> Options {
     Options {
         template: Some("base".to_owned()),
         poll: Duration::from_millis(20),
-        patience: Duration::from_secs(20),
+        patience: Duration::from_secs(120),
         parallel: 8,
         only: std::env::var("SUTLER_CASES").ok(),
         ..Options::new(word)

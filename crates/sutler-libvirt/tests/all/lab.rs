@@ -1,6 +1,7 @@
 //! Hosts to test on.
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{Arc, LazyLock},
     time::{Duration, Instant, UNIX_EPOCH},
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use sutler_libvirt::{Libvirt, Settings};
 use sutler_provider::{Credentials, Image, PrepareRequest, Provider as _, TaskId, TaskState};
 use tempfile::TempDir;
-use virt::{connect::Connect, storage_vol::StorageVol};
+use virt::{connect::Connect, storage_pool::StoragePool, storage_vol::StorageVol};
 
 /// Where images are kept while they are fetched.
 static DOWNLOADS: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
@@ -128,9 +129,10 @@ impl Lab {
         }
     }
 
-    /// No machine whose name has the word in it, and no volume of any machine, is left.
+    /// No machine whose name has the word in it, and no volume of any machine, is left. A volume that
+    /// another test makes for a machine is soon there no more, or that machine's.
     pub(crate) async fn assert_nothing_left(&self, word: &str) {
-        let left = || async {
+        let left = async || {
             let machines = self.provider.list().await.unwrap().machines;
             let named: Vec<_> = machines
                 .iter()
@@ -139,26 +141,41 @@ impl Lab {
                 .collect();
             let connect = Connect::open(Some("qemu:///system")).unwrap();
             let pool = connect.lookup_storage_pool_by_name(&self.pool).unwrap();
-            pool.refresh(0).unwrap();
+            refresh(&pool).await;
             let is_machines = |name: &String| {
                 let uuid = name.strip_prefix("sutler-").and_then(|rest| rest.get(..36));
                 let uuid = uuid.and_then(|uuid| uuid.parse::<uuid::Uuid>().ok());
                 uuid.is_some_and(|uuid| machines.iter().all(|m| m.id.0 != uuid.to_string()))
             };
             let volumes = pool.list_volumes().unwrap().into_iter();
-            let volumes: Vec<String> =
+            let volumes: BTreeSet<String> =
                 volumes.filter(|name| is_machines(name) || name.contains(word)).collect();
             (named, volumes)
         };
         let end = Instant::now() + Duration::from_secs(60);
+        let mut always: Option<BTreeSet<String>> = None;
         loop {
             let (machines, volumes) = left().await;
+            let volumes = match always {
+                Some(always) => always.intersection(&volumes).cloned().collect(),
+                None => volumes,
+            };
             if machines.is_empty() && volumes.is_empty() {
                 return;
             }
             assert!(Instant::now() < end, "left: {machines:?} and {volumes:?}");
+            always = Some(volumes);
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+    }
+}
+
+/// Lets a pool look at what is there: not while somebody writes a volume of it.
+async fn refresh(pool: &StoragePool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = pool.refresh(0) {
+        assert!(Instant::now() < end, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

@@ -19,7 +19,7 @@ use sutler_rpc::{
 use sutler_sim::{Settings, Sim};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that ends with this.
 pub(crate) struct Running {

@@ -74,7 +74,7 @@ fn cost_is_bounded() {
     for rule in ["self.distinct().size() > 0", "sets.contains(self, self)"] {
         assert_eq!(run(rule, schema.clone(), &big), Err(COST_EXCEEDED.into()), "{rule}");
     }
-    assert!(started.elapsed() < std::time::Duration::from_secs(10));
+    assert!(started.elapsed() < std::time::Duration::from_secs(60));
 }
 
 #[test]

@@ -20,7 +20,7 @@ async fn kept(dialect: Dialect, word: &str, least: usize) {
     let options = Options {
         template: Some("debian-13".to_owned()),
         poll: Duration::from_millis(2),
-        patience: Duration::from_secs(20),
+        patience: Duration::from_secs(120),
         only: std::env::var("SUTLER_CASES").ok(),
         ..Options::new(word)
     };

@@ -221,7 +221,7 @@ async fn a_provider_that_falls_silent_slows_nobody(lab: Lab) {
         lab.until(&format!("well-{number}"), "ready", is_ready).await;
     }
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(30), "the neighbour took {took:?}");
+    assert!(took < Duration::from_secs(60), "the neighbour took {took:?}");
     assert!(one.sim.machines().is_empty());
     // The link speaks again, and what was asked for is there once.
     link.set(Line::Open);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// Longer than any answer takes on a busy machine.
-const LONG: Duration = Duration::from_secs(20);
+/// Longer than any answer takes on a busy machine, and shorter than the server bears with somebody silent.
+const LONG: Duration = Duration::from_secs(28);
 
 /// Sends bytes and reads until the other side closes; `None` if it does not. What cannot be sent
 /// because the other side has heard enough is left out.
