@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{Read as _, Write as _},
-    os::fd::{FromRawFd as _, OwnedFd},
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
 };
 
 use sutler_control::rules::Rule;
@@ -67,8 +67,8 @@ impl Farm {
     #[expect(unsafe_code, reason = "this is the system's call that waits for a process")]
     pub fn take(&mut self) -> Option<Outcome> {
         // The pipe is read to its end before its process is waited for: a long log would otherwise
-        // never fit. The oldest is the likeliest to be done.
-        let pid = *self.running.keys().next()?;
+        // never fit.
+        let pid = self.first_to_say_something()?;
         let (seed, read) = self.running.remove(&pid)?;
         let mut text = Vec::new();
         let _ = File::from(read).read_to_end(&mut text);
@@ -82,6 +82,22 @@ impl Farm {
             hash: 0,
             seconds: 0,
         }))
+    }
+
+    /// The run that has something to say, which all do at their end: the others go on beside those that
+    /// take its place.
+    #[expect(unsafe_code, reason = "this is the system's call that waits for one of several pipes")]
+    fn first_to_say_something(&self) -> Option<libc::pid_t> {
+        let mut pipes: Vec<libc::pollfd> = self
+            .running
+            .values()
+            .map(|(_, read)| libc::pollfd { fd: read.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .collect();
+        let count = libc::nfds_t::try_from(pipes.len()).ok()?;
+        // SAFETY: `pipes` has this many entries, whose descriptors are open.
+        unsafe { libc::poll(pipes.as_mut_ptr(), count, -1) };
+        let ready = pipes.iter().position(|pipe| pipe.revents != 0).unwrap_or(0);
+        self.running.keys().nth(ready).copied()
     }
 
     /// Runs one seed.
