@@ -165,10 +165,12 @@ async fn images_are_as_reported(context: &Context) -> Check {
     let target = context.word("image");
     let request = context.image(&target);
     let answer = context.provider.image_prepare(request).await;
+    let task = answer.as_ref().ok().and_then(|prepared| prepared.task.clone());
     as_reported("image_import", context.can.image_import, answer)?;
     if context.can.image_import {
-        // It may still be on its way; what is left is small.
-        drop(context.provider.image_remove(&target).await);
+        // One that is still on its way would come after its removal.
+        context.ended(task).await?;
+        super::transfer::remove(context, &target).await?;
     }
     Ok(())
 }

@@ -173,21 +173,22 @@ fn by_name(
     if let Some(id) = &record.id
         && let Some(seen) = platform.view.get(id)
     {
+        let called = &seen.machine.name;
         // A name with another record's hash in it is that one's, which was given the ID within the second;
         // without a hash it is that one's which had been asked for under just this name.
         let named_after_another = || match platform.hashed {
-            true => claims.better(&seen.machine.name, "", &record.uid),
+            true => claims.better(called, "", &record.uid),
             false => claims.meant(&seen.machine, &record.uid),
         };
-        // So does a name that only begins like ours, and is not the one that was claimed.
-        let only_alike = |called: &str| {
-            record.machine_name.as_deref().is_some_and(|claimed| claimed != called)
-                && name.is_some_and(|name| !name.eq_ignore_ascii_case(called))
-        };
-        match whose(record, name, seen) {
-            Whose::Ours if only_alike(&seen.machine.name) && named_after_another() => {}
+        // A name that only begins like ours, and is not the one that was claimed, proves no more than
+        // another.
+        let claimed = record.machine_name.as_ref().is_none_or(|claimed| claimed == called);
+        let only_alike = !claimed && name.is_some_and(|name| !name.eq_ignore_ascii_case(called));
+        let whose = whose(record, name, seen);
+        match whose {
+            Whose::Ours | Whose::Disputed
+                if (only_alike || whose == Whose::Disputed) && named_after_another() => {}
             Whose::Ours => search.ours = Some(seen.clone()),
-            Whose::Disputed if named_after_another() => {}
             Whose::Disputed => search.disputed = Some(seen.clone()),
             Whose::Others => {}
         }
