@@ -122,6 +122,10 @@ impl Claims for Both {
         self.index.lock().unwrap().misclaimed(&self.provider, machine, uid)
     }
 
+    fn kept(&self, machine: &Machine) -> bool {
+        self.index.lock().unwrap().kept(&self.provider, machine)
+    }
+
     fn row(&self, group: &Group<'_>) -> Arc<Row> {
         let own = if self.share { group.own } else { group.own.or(Some("")) };
         self.index.lock().unwrap().row(&self.provider, &Group { own, ..*group })

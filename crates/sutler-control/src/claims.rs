@@ -41,6 +41,8 @@ pub(crate) enum Claimed {
     Ours,
     /// It has not, and why.
     Theirs(String),
+    /// It has not, and never will: a record that is gone has left the machine in place. Why, for people.
+    Kept(String),
 }
 
 /// When the claimed machine was made.
@@ -90,14 +92,13 @@ pub(crate) async fn claim(
     }
     if of_same && holds(context, &found, claim).await? {
         let whose = found.annotations().get(RECORD).map_or("a record", String::as_str);
-        let how = match found.annotations().contains_key(KEPT) {
-            true => format!("{whose} left it in place when it was deleted"),
-            false => format!("{whose} has it"),
-        };
-        return Ok(Claimed::Theirs(format!(
-            "{how}, as Lease {}/{name} says",
-            claim.provider.namespace
-        )));
+        let where_ = format!("as Lease {}/{name} says", claim.provider.namespace);
+        return Ok(match found.annotations().contains_key(KEPT) {
+            true => {
+                Claimed::Kept(format!("{whose} left it in place when it was deleted, {where_}"))
+            }
+            false => Claimed::Theirs(format!("{whose} has it, {where_}")),
+        });
     }
     // It was a claim on a dead machine that had the same ID, or its holder is gone. Whoever replaces
     // exactly this version has it.

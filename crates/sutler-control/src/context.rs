@@ -293,6 +293,10 @@ impl Claims for ProviderClaims<'_> {
         lock(&self.context.index).misclaimed(self.provider, machine, uid)
     }
 
+    fn kept(&self, machine: &Machine) -> bool {
+        lock(&self.context.index).kept(self.provider, machine)
+    }
+
     fn row(&self, group: &Group<'_>) -> Arc<Row> {
         lock(&self.context.index).row(self.provider, group)
     }

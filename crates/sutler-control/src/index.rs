@@ -103,6 +103,9 @@ pub struct Index {
     references: BTreeMap<Key, Entry>,
     /// How members of groups are shared out: by Provider, group, and whether for one that goes.
     rows: BTreeMap<(Key, String, bool), Shared>,
+    /// Machines that records which are gone have left in place, and when each was made, to the second: as
+    /// far as somebody wanted one of them.
+    kept: BTreeMap<(Key, MachineId), Option<i64>>,
 }
 
 impl Index {
@@ -253,6 +256,25 @@ impl Index {
                 |(asked, made): (Timestamp, Timestamp)| asked.as_second() <= made.as_second();
             entry.uid != uid && entry.asked.zip(machine.created_at).is_some_and(before)
         })
+    }
+
+    /// Takes note that a record which is gone has left a machine in place, and tells whether that is news.
+    pub(crate) fn keep(&mut self, provider: &Key, id: &MachineId, made: Option<Timestamp>) -> bool {
+        let made = made.map(|at| at.as_second());
+        let news = self.kept.insert((provider.clone(), id.clone()), made) != Some(made);
+        if news {
+            self.rows.retain(|(of, ..), _| of != provider);
+        }
+        news
+    }
+
+    /// Whether a machine is known to have been left in place by a record that is gone.
+    pub fn kept(&self, provider: &Key, machine: &Machine) -> bool {
+        if self.kept.is_empty() {
+            return false;
+        }
+        let known = self.kept.get(&(provider.clone(), machine.id.clone()));
+        known.is_some_and(|made| *made == machine.created_at.map(|at| at.as_second()))
     }
 
     /// Other records than `uid` that have a machine: its ID, and made when it was.
@@ -414,5 +436,24 @@ mod tests {
         index.remove(&Key::new("ns", "b"));
         index.remove(&Key::new("ns", "c"));
         assert!(index.providers(&image).is_empty() && index.providers.is_empty());
+    }
+
+    #[test]
+    fn what_was_left_in_place_is_known_by_its_id_and_when_it_was_made() {
+        let (at, id) = (Key::new("ns", "p"), MachineId::from("1"));
+        let made = |second| Timestamp::from_second(second).ok();
+        let machine = |second| {
+            let mut machine = Machine::new("1", "web", sutler_provider::Power::On);
+            machine.created_at = made(second);
+            machine
+        };
+        let mut index = Index::default();
+        assert!(!index.kept(&at, &machine(5)));
+        assert!(index.keep(&at, &id, made(5)));
+        assert!(!index.keep(&at, &id, made(5)), "that is no news");
+        assert!(index.kept(&at, &machine(5)));
+        assert!(!index.kept(&at, &machine(6)), "another has its ID");
+        assert!(!index.kept(&Key::new("ns", "q"), &machine(5)));
+        assert!(index.keep(&at, &id, made(6)) && !index.kept(&at, &machine(5)));
     }
 }

@@ -91,7 +91,11 @@ impl Farm {
         let mut pipes: Vec<libc::pollfd> = self
             .running
             .values()
-            .map(|(_, read)| libc::pollfd { fd: read.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .map(|(_, read)| libc::pollfd {
+                fd: read.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            })
             .collect();
         let count = libc::nfds_t::try_from(pipes.len()).ok()?;
         // SAFETY: `pipes` has this many entries, whose descriptors are open.

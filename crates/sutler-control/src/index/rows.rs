@@ -47,6 +47,10 @@ impl Claims for Claimed<'_> {
         self.index.misclaimed(self.provider, machine, uid)
     }
 
+    fn kept(&self, machine: &Machine) -> bool {
+        self.index.kept(self.provider, machine)
+    }
+
     fn row(&self, group: &Group<'_>) -> Arc<Row> {
         let waiting = self.index.waiting(self.provider, group.name);
         Arc::new(self.index.share_out(self.provider, group, waiting))

@@ -23,6 +23,8 @@ pub trait Claims {
     fn meant(&self, machine: &Machine, uid: &str) -> bool;
     /// Whether another record than `uid` has this machine, and is itself called otherwise.
     fn misclaimed(&self, machine: &Machine, uid: &str) -> bool;
+    /// Whether a record that is gone has left this machine in place: it is nobody's to take.
+    fn kept(&self, machine: &Machine) -> bool;
     /// The members of a group that nobody has, shared out among all who wait for one of them.
     fn row(&self, group: &Group<'_>) -> Arc<Row>;
 }
@@ -45,6 +47,10 @@ impl Claims for Nobody {
     }
 
     fn misclaimed(&self, _: &Machine, _: &str) -> bool {
+        false
+    }
+
+    fn kept(&self, _: &Machine) -> bool {
         false
     }
 
@@ -194,6 +200,8 @@ fn by_name(
         }
     }
     let (Some(intent), Some(name)) = (&record.intent, name) else { return search };
+    // Without a hash in it a name is another's as well.
+    let exact = |seen: &Seen| platform.hashed && seen.machine.name == name;
     let mut candidates: Vec<&Seen> = platform
         .view
         .named(name)
@@ -202,6 +210,8 @@ fn by_name(
         // has not looked since.
         .filter(|seen| intent.token.incarnation == 1 || is_of_now(seen, intent.first_requested_at))
         .filter(|seen| broken(Rule::ExclusiveClaim) || !claims.claimed(&seen.machine, &record.uid))
+        // One whose whole name was thought up for this record has only the ID of the one that was kept.
+        .filter(|seen| exact(seen) || !claims.kept(&seen.machine))
         .filter(|seen| {
             if broken(Rule::ExclusiveClaim) {
                 return true;
@@ -241,16 +251,11 @@ fn by_name(
                 .cloned(),
             // A list that lags may have shown a dead machine of that name, and its ID is on record:
             // one that was made later is the one that was meant.
-            Some(_) => candidates
-                .find(|seen| {
-                    platform.hashed && seen.machine.name == name && made_later(record, seen)
-                })
-                .cloned(),
+            Some(_) => candidates.find(|seen| exact(seen) && made_later(record, seen)).cloned(),
         };
     }
     if search.ours.is_none() && search.disputed.is_none() {
-        let exact = |seen: &&Seen| platform.hashed && seen.machine.name == name;
-        search.namesake = candidates.clone().find(exact).cloned();
+        search.namesake = candidates.clone().find(|seen| exact(seen)).cloned();
     }
     // A whole name with a hash in it is ours, and whoever else has the ID had it from a dead machine. So it
     // is without a hash, where it came after we asked and that other one is not called so.
@@ -270,10 +275,9 @@ fn by_name(
         .cloned();
     let ours = search.ours.as_ref().map(|seen| seen.machine.id.clone());
     // Only a whole name with a hash in it proves that a second one is ours as well.
-    let exact = |seen: &&Seen| platform.hashed && seen.machine.name == name;
     search.extras = candidates
         .by_ref()
-        .filter(exact)
+        .filter(|seen| exact(seen))
         .filter(|seen| ours.is_some() && Some(&seen.machine.id) != ours.as_ref())
         .cloned()
         .collect();
@@ -365,12 +369,13 @@ fn at_its_address(
     Row::share_out(platform.view, members, Vec::new(), over)
 }
 
-/// Whether a machine is nobody's but perhaps this record's: nobody has it, and it is not called like
-/// another.
+/// Whether a machine is nobody's but perhaps this record's: nobody has it or has left it in place, and it
+/// is not called like another.
 pub(crate) fn is_free(claims: &(impl Claims + ?Sized), seen: &Seen, uid: &str) -> bool {
     let names = [Some(&seen.machine.name), seen.machine.hostname.as_ref()];
     broken(Rule::ExclusiveClaim)
         || !claims.claimed(&seen.machine, uid)
+            && !claims.kept(&seen.machine)
             && !names.into_iter().flatten().any(|name| claims.better(name, "", uid))
 }
 

@@ -65,6 +65,8 @@ struct Case {
     other: Option<&'static str>,
     /// Another record, of another name, has every machine.
     astray: bool,
+    /// A record that is gone has left every machine in place.
+    kept: bool,
     /// How many records of its group come before it.
     ahead: Vec<Timestamp>,
     now: i64,
@@ -80,6 +82,8 @@ struct Rival {
     name: Option<&'static str>,
     /// Every machine, though they are called otherwise.
     astray: bool,
+    /// Every machine was left in place by a record that is gone.
+    kept: bool,
 }
 
 impl Claims for Rival {
@@ -97,6 +101,10 @@ impl Claims for Rival {
 
     fn misclaimed(&self, _: &Machine, _: &str) -> bool {
         self.astray
+    }
+
+    fn kept(&self, _: &Machine) -> bool {
+        self.kept
     }
 
     fn row(&self, group: &Group<'_>) -> Arc<Row> {
@@ -149,6 +157,7 @@ impl Case {
             rival: false,
             other: None,
             astray: false,
+            kept: false,
             ahead: Vec::new(),
             now: 100,
         }
@@ -271,6 +280,7 @@ impl Case {
                 ahead: self.ahead.clone(),
                 name: self.other,
                 astray: self.astray,
+                kept: self.kept,
             },
             now: at(self.now),
         })

@@ -166,10 +166,16 @@ impl Work<'_> {
             let why = format!("{} may be the name of another record's", seen.machine.name);
             return Ok(Done::Refused(format!("machine {id} is not claimed: {why}")));
         }
-        if let Claimed::Theirs(why) = claims::claim(self.context, &claim, self.record).await?
-            && !broken(Rule::ExclusiveClaim)
-        {
-            return Ok(Done::Refused(format!("machine {id} is not claimed: {why}")));
+        match claims::claim(self.context, &claim, self.record).await? {
+            Claimed::Ours => {}
+            _ if broken(Rule::ExclusiveClaim) => {}
+            // What is wanted in its place is planned at once, with that in mind.
+            Claimed::Kept(_) if lock(&self.context.index).keep(&provider, id, created_at) => {
+                return Ok(Done::Void);
+            }
+            Claimed::Kept(why) | Claimed::Theirs(why) => {
+                return Ok(Done::Refused(format!("machine {id} is not claimed: {why}")));
+            }
         }
         let mut new = self.vm.status.clone().unwrap_or_default();
         // What was known of a machine before it would pass for this one's own: a hook would be left

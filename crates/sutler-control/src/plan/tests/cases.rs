@@ -221,6 +221,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
                     rival,
                     other: None,
                     astray: false,
+                    kept: false,
                     ahead: Vec::new(),
                     now,
                 }

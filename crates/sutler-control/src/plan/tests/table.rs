@@ -240,6 +240,24 @@ fn a_machine_whose_id_another_had_from_a_dead_one_is_waited_for() {
 }
 
 #[test]
+fn a_machine_that_was_left_in_place_is_nobodys() {
+    let next = Machine { token: None, name: "web-2".to_owned(), hostname: None, ..ours(1) };
+    let mut case = Case::new().asked().without_tokens().at(SETTLED + 1);
+    (case.hashed, case.capabilities.returns_id) = (false, false);
+    case = case.sees(Sight::Whole(vec![next], SETTLED + 1));
+    case = case.record(|record| record.platform_name = Some("web".to_owned()));
+    check(&case, Step::Claim("1".into()), reasons::READY);
+    // The record's own is looked for.
+    case.kept = true;
+    assert!(matches!(case.plan().step, Step::LookUntil(..)), "{:?}", case.plan());
+    // One whose whole name has this record's hash in it has only that one's ID.
+    let mut own = Case::new().asked().without_tokens();
+    own = own.sees(Sight::Whole(vec![Machine { token: None, ..ours(1) }], 99));
+    own.kept = true;
+    check(&own, Step::Claim("1".into()), reasons::READY);
+}
+
+#[test]
 fn a_namesake_takes_the_place_of_a_machine_that_is_gone() {
     let other = Machine { id: "9".into(), token: None, created_at: None, ..ours(1) };
     let late = SETTLED + 1;
