@@ -76,6 +76,10 @@ pub mod annotations {
     pub const PLACED: &str = "sutler.dev/placed";
     /// When a machine was last asked to go back to a snapshot. Written before the provider is called.
     pub const REVERT_REQUESTED_AT: &str = "sutler.dev/revert-requested-at";
+    /// The machine that a record had claimed and not written down, once another has it, and since when.
+    pub const CLAIM_TAKEN: &str = "sutler.dev/claim-taken";
+    /// When the removal of a machine that carries no token was last asked for.
+    pub const DELETE_REQUESTED_AT: &str = "sutler.dev/delete-requested-at";
     /// `true` on a VirtualMachine whose machine is not made again once it was there and is gone.
     pub const MADE_ONCE: &str = "sutler.dev/made-once";
     /// When somebody else asked for a VirtualMachine's machine: it is looked for and never asked for.

@@ -1,10 +1,13 @@
 //! Exclusive claims on machines that can carry no token: a Lease per machine, which only one record
 //! can create.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, Time},
+};
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
@@ -13,7 +16,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use sutler_api::{
     infra::VirtualMachine,
-    names::{MANAGER, labels},
+    names::{MANAGER, annotations, labels},
 };
 use sutler_provider::{Machine, MachineId};
 
@@ -52,6 +55,10 @@ const KEPT: &str = "sutler.dev/kept";
 /// The record that claims it.
 const RECORD: &str = "sutler.dev/record";
 
+/// How long a record may leave a claim unwritten until another may have its machine: far longer than it
+/// takes, so that none loses what it is about to write down.
+const SILENCE: Duration = Duration::from_secs(30);
+
 /// Claims a machine for a record. A claim outlives the process that made it, and comes again to the
 /// record that has it.
 pub(crate) async fn claim(
@@ -77,7 +84,11 @@ pub(crate) async fn claim(
             ),
             ..ObjectMeta::default()
         },
-        spec: Some(LeaseSpec { holder_identity: Some(record.uid.clone()), ..LeaseSpec::default() }),
+        spec: Some(LeaseSpec {
+            holder_identity: Some(record.uid.clone()),
+            acquire_time: Some(MicroTime(context.clock.now())),
+            ..LeaseSpec::default()
+        }),
     };
     match api.create(&PostParams::default(), &lease).await {
         Ok(_) => return Ok(Claimed::Ours),
@@ -85,12 +96,17 @@ pub(crate) async fn claim(
         Err(error) => return Err(error.into()),
     }
     let Some(found) = api.get_opt(&name).await? else { return Ok(overtaken()) };
-    let holder = found.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
     let of_same = found.annotations().get(CREATED_AT) == Some(&made);
-    if holder.as_ref() == Some(&record.uid) && of_same {
-        return Ok(Claimed::Ours);
-    }
-    if of_same && holds(context, &found, claim).await? {
+    let held = match of_same {
+        true => holder(context, &found, claim, record).await?,
+        false => Holder::Nobody,
+    };
+    let held = match held {
+        Holder::Nobody | Holder::Ours => false,
+        Holder::Has => true,
+        Holder::Silent(vm) => !give_up(context, &found, &vm, claim.id).await?,
+    };
+    if held {
         let whose = found.annotations().get(RECORD).map_or("a record", String::as_str);
         let where_ = format!("as Lease {}/{name} says", claim.provider.namespace);
         return Ok(match found.annotations().contains_key(KEPT) {
@@ -100,8 +116,9 @@ pub(crate) async fn claim(
             false => Claimed::Theirs(format!("{whose} has it, {where_}")),
         });
     }
-    // It was a claim on a dead machine that had the same ID, or its holder is gone. Whoever replaces
-    // exactly this version has it.
+    // It was a claim on a dead machine that had the same ID, or its holder is gone or has given it up.
+    // Whoever replaces exactly this version has it. One's own is replaced as well: somebody may be about to
+    // take it.
     let mut taken = lease;
     taken.metadata.resource_version = found.metadata.resource_version;
     match api.replace(&name, &PostParams::default(), &taken).await {
@@ -151,21 +168,75 @@ async fn fresh(context: &Arc<Context>) -> Result<Arc<Index>, Error> {
     context.fresh.read(list).await
 }
 
-/// Whether the holder of a claim is there and still says that the machine is its own.
-async fn holds(context: &Arc<Context>, lease: &Lease, claim: &Claim<'_>) -> Result<bool, Error> {
+/// Who has what a claim is about.
+enum Holder {
+    /// Nobody any more.
+    Nobody,
+    /// The record that asks.
+    Ours,
+    /// The record that made the claim, or whoever kept the machine.
+    Has,
+    /// This record made the claim, and has no machine written down.
+    Silent(Box<VirtualMachine>),
+}
+
+async fn holder(
+    context: &Arc<Context>,
+    lease: &Lease,
+    claim: &Claim<'_>,
+    asks: &Record,
+) -> Result<Holder, Error> {
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
+    if holder.as_ref() == Some(&asks.uid) {
+        return Ok(Holder::Ours);
+    }
     // A machine that was kept without a record is nobody's to take. One that was made for this record is
     // another, which has its ID.
     if lease.annotations().contains_key(KEPT) {
-        return Ok(!claim.made_for_it);
+        return Ok(if claim.made_for_it { Holder::Nobody } else { Holder::Has });
     }
-    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
     let record = lease.annotations().get(RECORD).and_then(|record| record.split_once('/'));
-    let Some((namespace, name)) = record else { return Ok(true) };
+    let Some((namespace, name)) = record else { return Ok(Holder::Has) };
     let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), namespace);
-    let Some(vm) = api.get_opt(name).await? else { return Ok(false) };
-    let has = vm.status.as_ref().and_then(|status| status.id.as_ref());
-    // A claim is made before it is written down: one that is not written down yet may still be.
-    Ok(vm.uid() == holder && has.is_none_or(|has| *has == claim.id.0))
+    let Some(vm) = api.get_opt(name).await?.filter(|vm| vm.uid() == holder) else {
+        return Ok(Holder::Nobody);
+    };
+    Ok(match vm.status.as_ref().and_then(|status| status.id.as_ref()) {
+        Some(has) if *has == claim.id.0 => Holder::Has,
+        Some(_) => Holder::Nobody,
+        None => Holder::Silent(Box::new(vm)),
+    })
+}
+
+/// Takes a claim from a record that has not written it down, and tells whether it has lost it. A claim is
+/// made before it is written down; after a crash in between its record may want another machine, and two
+/// such records would wait for each other for ever. One that is about to write it down does so over a
+/// version of its record that is no longer the last.
+async fn give_up(
+    context: &Arc<Context>,
+    lease: &Lease,
+    vm: &VirtualMachine,
+    id: &MachineId,
+) -> Result<bool, Error> {
+    let spec = lease.spec.as_ref();
+    let acquired = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|MicroTime(at)| *at);
+    let made = lease.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
+    let now = context.clock.now();
+    let since = acquired.or(made).unwrap_or(now);
+    if since.saturating_add(SILENCE).unwrap_or(Timestamp::MAX) > now {
+        return Ok(false);
+    }
+    let body = json!({ "metadata": {
+        "annotations": { annotations::CLAIM_TAKEN: format!("{id} at {now}") },
+        "resourceVersion": vm.resource_version(), "uid": vm.uid(),
+    }});
+    let api: Api<VirtualMachine> =
+        Api::namespaced(context.client.clone(), &vm.namespace().unwrap_or_default());
+    match api.patch(&vm.name_any(), &PatchParams::apply(MANAGER), &Patch::Merge(body)).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Gives a record's claim up, before it goes off the books. Where its machine stays, so does the

@@ -83,7 +83,7 @@ pub(crate) async fn reconcile(clone: Arc<VMClone>, context: Arc<Context>) -> Res
     let machine = work.machine(&record).await?;
     let target = match &machine {
         None => Target::Absent,
-        Some(vm) if vm.labels().get(labels::CLONE_UID) != Some(&work.uid) => Target::Theirs,
+        Some(vm) if !work.made(vm) => Target::Theirs,
         Some(vm) => Target::Ours(copy(vm, &work.uid)),
     };
     // A copy whose record is there needs its source no more.
@@ -126,18 +126,23 @@ fn not_needed() -> Blocker {
 }
 
 impl Work {
+    /// Whether a machine's record is the one that was made for this copy.
+    fn made(&self, vm: &VirtualMachine) -> bool {
+        vm.labels().get(labels::CLONE_UID) == Some(&self.uid)
+    }
+
     fn machines(&self) -> Api<VirtualMachine> {
         Api::namespaced(self.context.client.clone(), &self.key.namespace)
     }
 
-    /// The record of the copy's name. That it is not there only the API can say.
+    /// The record of the copy's name. That it is not there, or is another's, only the API can say: a cache
+    /// that is behind may show the one that had the name before.
     async fn machine(&self, record: &Record) -> Result<Option<Arc<VirtualMachine>>, Error> {
         let key = Key::new(&self.key.namespace, &record.target);
-        if let Some(cached) = Context::cached(&self.context.machines, &key) {
-            return Ok(Some(cached));
-        }
-        if record.done || record.intent.is_none() && !record.deleting {
-            return Ok(None);
+        let cached = Context::cached(&self.context.machines, &key);
+        let ours = cached.as_ref().is_some_and(|vm| self.made(vm));
+        if ours || record.done || record.intent.is_none() && !record.deleting {
+            return Ok(cached);
         }
         Ok(self.machines().get_opt(&record.target).await?.map(Arc::new))
     }

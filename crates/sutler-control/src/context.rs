@@ -27,6 +27,7 @@ use crate::{
     fleet::{Connector, Fleet, Key, Target, lock},
     index::Index,
     links::Links,
+    machine::pace::Pace,
     plan::{Claims, Group, Memory, Row},
     recent::Recent,
 };
@@ -158,8 +159,8 @@ pub(crate) struct Slot {
     pub(crate) gone: bool,
     /// Since when a status that only tells of progress waits to be written.
     pub(crate) unwritten_since: Option<jiff::Timestamp>,
-    /// When its status was last written.
-    pub(crate) status_at: Option<jiff::Timestamp>,
+    /// When its status was last written, and may be again.
+    pub(crate) pace: Pace,
     /// When each stage began and ended.
     pub(crate) stages: [Option<(jiff::Timestamp, Option<jiff::Timestamp>)>; 6],
     /// The operation that is under way, and what it is for.

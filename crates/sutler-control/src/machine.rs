@@ -7,6 +7,7 @@ mod facts;
 mod guest_data;
 pub mod hooks;
 pub(crate) mod image;
+pub(crate) mod pace;
 mod resolve;
 mod status;
 

@@ -27,7 +27,7 @@ pub use blocker::Blocker;
 pub use change::Difference;
 pub use find::{Claims, Group, Nobody, Search};
 pub(crate) use find::{Whose, is_free, is_name_of, whose_is};
-pub use memory::{Accepted, Attempt, Failure, Memory, Outcome};
+pub use memory::{Accepted, Attempt, Failure, Memory, Outcome, Removal};
 pub use record::{Intent, Record};
 pub use report::{Progress, Report, Waiting};
 pub use retry::{Retry, retry};

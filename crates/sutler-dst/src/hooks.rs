@@ -12,7 +12,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Value, json};
 use sutler_api::infra::{PowerState, VirtualMachine};
 use sutler_control::machine::hooks::Web;
-use sutler_provider::{Error, MachineId, Power, Result};
+use sutler_provider::{Error, MachineId, Power, Result, Token};
 use sutler_sim::Sim;
 
 use crate::{process::Fuse, world::World};
@@ -80,6 +80,8 @@ pub type Reader = (String, u64);
 pub struct Hooks {
     started: BTreeSet<MachineId>,
     stopping: BTreeSet<(Reader, MachineId)>,
+    /// Where requests of stops went: a guest that boots again just then hears nothing of them.
+    stops_called: BTreeSet<(Reader, String)>,
     /// Where requests of starts went: a machine that is gone behind our back cannot be told.
     called: BTreeSet<String>,
 }
@@ -100,9 +102,10 @@ impl Hooks {
     /// A request is sent to a guest.
     pub fn requested(&mut self, reader: &Reader, url: &str, sim: &Sim) {
         let word = url.rsplit('/').next().unwrap_or_default().to_owned();
-        if word != "stopping" {
-            self.called.insert(url.to_owned());
-        }
+        match word.as_str() {
+            "stopping" => self.stops_called.insert((reader.clone(), url.to_owned())),
+            _ => self.called.insert(url.to_owned()),
+        };
         for truth in sim.machines() {
             if truth.machine.ips.iter().any(|ip| url.contains(&format!("//{ip}:"))) {
                 self.executed(reader, &truth.machine.id, std::slice::from_ref(&word));
@@ -110,11 +113,13 @@ impl Hooks {
         }
     }
 
-    /// A machine is about to be stopped or destroyed by its record: its guest was told.
+    /// A machine is about to be stopped or destroyed by its record, which says that it carries this token:
+    /// its guest was told.
     pub fn judge_stop(
         &self,
         reader: &Reader,
         id: &MachineId,
+        token: &Token,
         vm: &VirtualMachine,
         sim: &Sim,
     ) -> std::result::Result<(), String> {
@@ -124,15 +129,23 @@ impl Hooks {
             status.id.as_ref() == Some(&id.0) && status.power_state == Some(PowerState::On)
         });
         let on = |truth: &sutler_sim::Truth| {
-            // Another machine may have been given the ID of a dead one; the platform refuses then.
-            let own = truth.machine.token.as_ref().map(|token| &token.uid) == vm.uid().as_ref();
+            // Another machine, the record's next one too, may have been given the ID of a dead one; the
+            // platform refuses then.
+            let carried = truth.machine.token.as_ref();
+            let own = carried.is_some_and(|carried| carried == token)
+                && vm.uid().as_ref() == Some(&token.uid);
             let runs = truth.machine.power == Power::On && !truth.broken;
             truth.machine.id == *id && own && runs
         };
         if !asked || !its || !sim.machines().iter().any(on) {
             return Ok(());
         }
-        match self.stopping.contains(&(reader.clone(), id.clone())) {
+        let at = |ip: &String| {
+            let mut own = self.stops_called.iter().filter(|(who, _)| who == reader);
+            own.any(|(_, url)| url.contains(&format!("//{ip}:")))
+        };
+        let told = self.stopping.contains(&(reader.clone(), id.clone()));
+        match told || status.is_some_and(|status| status.ips.iter().any(at)) {
             true => Ok(()),
             false => Err(format!("hooks: {} is stopped before it was told", vm.name_any())),
         }

@@ -69,9 +69,11 @@ impl Log {
         log.count += 1;
         if log.count > if log.large { LARGE_LIMIT } else { LIMIT } {
             // Time stands still while something goes round in circles: nothing else can end it.
-            let tail: Vec<&String> = log.lines.iter().rev().take(TAIL).collect();
             let wrong = log.wrong.as_deref().unwrap_or("nothing was wrong before");
-            eprintln!("{} lines, and no end: {wrong}\n{tail:#?}", log.count);
+            for line in &log.lines {
+                eprintln!("{line}");
+            }
+            eprintln!("{} lines, and no end: {wrong}", log.count);
             std::process::exit(3);
         }
         let now = Instant::now();

@@ -348,8 +348,9 @@ impl Watched {
     fn judge_stop(&self, id: &MachineId, proof: &Proof) {
         let reader = (self.process.clone(), self.life);
         self.world.judge(|judge| {
-            let Some(vm) = judge.records.get(&proof.owner.token.uid).cloned() else { return };
-            let judged = judge.hooks.judge_stop(&reader, id, &vm, self.sim());
+            let token = &proof.owner.token;
+            let Some(vm) = judge.records.get(&token.uid).cloned() else { return };
+            let judged = judge.hooks.judge_stop(&reader, id, token, &vm, self.sim());
             judge.insist(judged);
         });
     }

@@ -62,6 +62,13 @@ const KEPT: &[(u64, &str)] = &[
         601_272,
         "a machine that had the ID of a dead one and a name like it was destroyed in its place",
     ),
+    (708_568, "a removal that nobody had answered met the next machine, of the same name and ID"),
+    (711_256, "the same, after several of them"),
+    (
+        715_276,
+        "two records had claimed, before a crash, each the machine that the other wanted then",
+    ),
+    (716_873, "a copy's record was left: a cache showed the one that had its name before"),
 ];
 
 /// Each rule with a seed that notices when it is broken.

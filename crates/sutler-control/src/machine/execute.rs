@@ -88,7 +88,7 @@ pub(super) async fn execute(
         Step::Reconfigure(id, difference) => work.reconfigure(id, difference),
         Step::PostStart(id) => work.hook(id, hooks::Moment::PostStart),
         Step::PreStop(id) => work.hook(id, hooks::Moment::PreStop),
-        Step::Delete(id, why) => work.delete(id, *why),
+        Step::Delete(id, why) => return work.delete(id, *why).await,
         Step::Disown(id) => work.disown(id),
     }
     Ok(Done::Nothing)

@@ -21,13 +21,11 @@ use super::{
 use crate::{
     context::{Context, Slot},
     fleet::Key,
+    kit::version_of,
     operations,
     plan::{Desired, Outcome, Progress, Record, Report},
     rules::{Rule, broken},
 };
-
-/// The least pause between two writes of one record's status.
-const SPACING: Duration = Duration::from_millis(50);
 
 /// How many times as long as other news mere motion may wait to be written.
 const MOTION: u32 = 5;
@@ -68,9 +66,7 @@ pub(super) async fn publish(
     let due = context.slot(&uid, |slot| {
         let since = *slot.unwritten_since.get_or_insert(now);
         let pause = pause(&old, &new, report, context.settings.coalesce, now);
-        // Two processes that see things differently must not answer each other without end.
-        let again = slot.status_at.map_or(Timestamp::MIN, |at| at + SPACING);
-        let due = since.saturating_add(pause).unwrap_or(now).max(again);
+        let due = since.saturating_add(pause).unwrap_or(now).max(slot.pace.next());
         (due > now).then_some(due)
     });
     if due.is_some() {
@@ -84,7 +80,7 @@ pub(super) async fn publish(
     };
     context.slot(&uid, |slot| {
         slot.unwritten_since = None;
-        slot.status_at = Some(now);
+        slot.pace.wrote(now, version_of(&**vm), version_of(&*fresh));
     });
     tell(context, &fresh, &old, &new, report).await;
     operations::follow(context, &fresh, report, &new, true).await?;

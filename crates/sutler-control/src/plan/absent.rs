@@ -6,7 +6,8 @@ use sutler_api::{infra::VirtualMachinePhase as Phase, names::reasons};
 use sutler_provider::{Power, Seen};
 
 use super::{
-    DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, Step, Waiting,
+    DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, SEND_WINDOW, Step,
+    Waiting,
     create::{claim, complete_since, gone_since, held, instead, later, look, observe, poll},
     find::{find, is_on_record},
     present::{before_anything, blocked},
@@ -119,14 +120,22 @@ fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, namesake: Optio
     };
     if let Some(id) = &record.id {
         let asked = inputs.memory.accepted.get("delete").map(|accepted| accepted.at);
+        let removed = removals_end(inputs, platform);
         let since = tombstone_end(inputs, platform, intent).max(asked.unwrap_or(Timestamp::MIN));
+        let since = since.max(removed);
         if gone_since(platform, id, since) {
             return match namesake {
                 Some(seen) => claim(seen, deleting(instead(id, seen))),
                 None => forget(why),
             };
         }
-        let report = deleting(format!("machine {id} is not to be seen; its absence is confirmed"));
+        let report = deleting(match removed > inputs.now {
+            true => format!(
+                "machine {id} is not to be seen; a removal that was not answered could still meet the \
+                 next machine of its name and ID"
+            ),
+            false => format!("machine {id} is not to be seen; its absence is confirmed"),
+        });
         // Where only time is missing for the proof, a list that is begun after it will give it.
         if since > inputs.now {
             return look(since, report.until(since));
@@ -149,6 +158,14 @@ fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, namesake: Optio
     }
     let message = "a machine that was asked for may still show up: it is waited for and removed";
     look(since, deleting(message).until(since.max(inputs.now)))
+}
+
+/// Until when a removal that nobody answered may still have an effect: a machine that comes by the name and
+/// the ID of this one before then would be removed in its place.
+fn removals_end(inputs: &Inputs<'_>, platform: &Platform<'_>) -> Timestamp {
+    let open = inputs.memory.removal.open(inputs.record.delete_requested_at);
+    let window = SEND_WINDOW + platform.capabilities.deadlines.change;
+    open.map_or(Timestamp::MIN, |at| later(at, window))
 }
 
 /// Until when a machine of the last request may still appear.

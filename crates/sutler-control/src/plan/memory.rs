@@ -44,6 +44,30 @@ pub struct Memory {
     pub shutdown_since: Option<Timestamp>,
     /// When this process last asked for the machine to go back to a snapshot.
     pub revert_requested_at: Option<Timestamp>,
+    /// What became of the machine's removal, where that is on record before it is asked for.
+    pub removal: Removal,
+}
+
+/// What one process knows of the removals that it asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// When it last asked for one.
+    pub asked_at: Option<Timestamp>,
+    /// The last one of which nobody knows whether it has had its effect.
+    pub open: Option<Timestamp>,
+}
+
+impl Removal {
+    /// The last removal that may still have an effect, as far as is known here, when this is on record.
+    pub fn open(&self, on_record: Option<Timestamp>) -> Option<Timestamp> {
+        // What became of another process's nobody knows.
+        self.open.max(on_record.filter(|_| on_record != self.asked_at))
+    }
+
+    /// Notes that one is asked for, and that nobody knows yet what comes of it.
+    pub fn ask(&mut self, at: Timestamp) {
+        *self = Self { asked_at: Some(at), open: Some(at) };
+    }
 }
 
 /// A create that was sent, or was about to be.

@@ -79,6 +79,8 @@ pub struct Record {
     pub restart: Option<String>,
     /// When the machine was last asked to go back to a snapshot.
     pub revert_requested_at: Option<Timestamp>,
+    /// When the machine's removal was last asked for, where only its name and ID tell it from the next.
+    pub delete_requested_at: Option<Timestamp>,
     /// The platform's task that was last written down.
     pub task: Option<TaskId>,
 }
@@ -160,6 +162,7 @@ impl Record {
             task: of_machine.and_then(|status| status.last_task_ref.clone()).map(TaskId),
             restart: restart.filter(|wanted| Some(wanted) != met.as_ref()),
             revert_requested_at: read_time(vm, annotations::REVERT_REQUESTED_AT)?,
+            delete_requested_at: read_time(vm, annotations::DELETE_REQUESTED_AT)?,
             intent,
         })
     }
@@ -167,6 +170,12 @@ impl Record {
     /// The token that the record's machine carries, once one was asked for.
     pub fn token(&self) -> Option<&Token> {
         self.intent.as_ref().map(|intent| &intent.token)
+    }
+
+    /// Whether its machine's whole name was thought up for this record, and for nothing else: other names
+    /// than those with a hash in them are chosen by people or by the platform, and chosen again.
+    pub fn has_name_of_its_own(&self, hashed: bool) -> bool {
+        hashed && !self.adopted && self.group.is_none()
     }
 }
 

@@ -5,8 +5,8 @@ use kube::Api;
 use serde_json::json;
 use sutler_api::{infra::VMSnapshot, names::annotations};
 use sutler_provider::{
-    DeleteRequest, Error as ProviderError, MachineId, PowerOp, PowerRequest, ReconfigureRequest,
-    Started,
+    DeleteRequest, Error as ProviderError, Left, MachineId, PowerOp, PowerRequest,
+    ReconfigureRequest, Started,
 };
 
 use super::{Done, Error, Work};
@@ -125,7 +125,37 @@ impl Work<'_> {
         self.change("reconfigure", difference.text(), call);
     }
 
-    pub(super) fn delete(&self, id: &MachineId, why: DeleteWhy) {
+    pub(super) async fn delete(&self, id: &MachineId, why: DeleteWhy) -> Result<Done, Error> {
+        let now = self.context.clock.now();
+        let proven = self.connection.capabilities().is_some_and(|able| able.token)
+            || self.record.has_name_of_its_own(self.connection.state().hashed);
+        if proven || why == DeleteWhy::Extra {
+            self.send_delete(id, why, now, None);
+            return Ok(Done::Nothing);
+        }
+        // Written down first: the next machine of this name may be given this ID, and whoever takes the
+        // record off the books has to know how long this removal could still meet that one.
+        let note = json!({ annotations::DELETE_REQUESTED_AT: now.to_string() });
+        let written = self.write(json!({ "metadata": { "annotations": note } })).await?;
+        let Some(fresh) = written else { return Ok(Done::Void) };
+        let open = self.context.slot(&self.record.uid, |slot| {
+            let open = slot.memory.removal.open(self.record.delete_requested_at);
+            slot.memory.removal.ask(now);
+            open
+        });
+        self.send_delete(id, why, now, Some(open));
+        Ok(Done::Wrote(fresh))
+    }
+
+    /// Asks for a removal. Where that is on record, `open` is the last one before it that may still have an
+    /// effect.
+    fn send_delete(
+        &self,
+        id: &MachineId,
+        why: DeleteWhy,
+        now: Timestamp,
+        open: Option<Option<Timestamp>>,
+    ) {
         // A machine of an earlier incarnation is proven by the token of that one.
         let seen = self.connection.inventory.read(|view| view.get(id).cloned());
         let token = seen.and_then(|seen| seen.machine.token.clone());
@@ -143,9 +173,19 @@ impl Work<'_> {
             DeleteWhy::Goal => "delete",
             DeleteWhy::Extra => "reap",
         };
-        let not_after = self.context.clock.now().saturating_add(SEND_WINDOW);
-        let not_after = not_after.unwrap_or(Timestamp::MAX);
-        let call = async move { gate.delete(request, not_after).await };
+        let not_after = now.saturating_add(SEND_WINDOW).unwrap_or(Timestamp::MAX);
+        let (context, uid) = (self.context.clone(), self.record.uid.clone());
+        let call = async move {
+            let result = gate.delete(request, not_after).await;
+            let known = match &result {
+                Ok(_) => true,
+                Err(error) => error.kind().left() != Left::Unknown,
+            };
+            if let (Some(open), true) = (open, known) {
+                context.slot(&uid, |slot| slot.memory.removal.open = open);
+            }
+            result
+        };
         self.change(what, id.0.clone(), call);
     }
 

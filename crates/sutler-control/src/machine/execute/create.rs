@@ -151,10 +151,7 @@ impl Work<'_> {
         let seen = self.connection.inventory.read(|view| view.get(id).cloned());
         let created_at = seen.as_ref().and_then(|seen| seen.machine.created_at);
         let wanted = self.record.platform_name.as_ref();
-        // Other names than these are chosen by people, and chosen again.
-        let thought_up = self.connection.state().hashed && !self.record.adopted;
-        let made_for_it = thought_up
-            && self.record.group.is_none()
+        let made_for_it = self.record.has_name_of_its_own(self.connection.state().hashed)
             && seen.as_ref().is_some_and(|seen| Some(&seen.machine.name) == wanted);
         let claim = claims::Claim { provider: &provider, id, created_at, made_for_it };
         if let (Some(seen), Some(wanted)) = (&seen, wanted)

@@ -78,8 +78,10 @@ fn record() -> impl Strategy<Value = Record> {
     let power = option::of(select(vec![PowerState::On, PowerState::Off]));
     let restart = option::weighted(0.3, Just("r".to_owned()));
     let made = option::of(select(vec![1, 30, 150]));
-    (intent, id, flags, power, restart, made, option::weighted(0.9, Just(NAME.to_owned())))
-        .prop_map(|(intent, id, flags, power, restart, made, platform_name)| {
+    let removed = option::weighted(0.2, select(vec![100, 180, 200]));
+    let name = option::weighted(0.9, Just(NAME.to_owned()));
+    (intent, id, flags, power, restart, made, name, removed).prop_map(
+        |(intent, id, flags, power, restart, made, platform_name, removed)| {
             let (deleting, finalizer, paused, forget, retain, provisioned, has_address) = flags;
             Record {
                 deleting,
@@ -96,12 +98,14 @@ fn record() -> impl Strategy<Value = Record> {
                 }),
                 id: id.map(MachineId::from),
                 created_at: made.map(at),
+                delete_requested_at: removed.map(at),
                 platform_name,
                 power,
                 restart,
                 ..Case::new().record
             }
-        })
+        },
+    )
 }
 
 fn error() -> impl Strategy<Value = Error> {
@@ -146,8 +150,9 @@ fn memory(now: i64) -> impl Strategy<Value = Memory> {
         vec(accepted, 0..3),
         in_flight,
         any::<[bool; 2]>(),
+        (option::weighted(0.2, select(vec![100, 180, 200])), any::<bool>()),
     )
-        .prop_map(|(outcome, times, failures, accepted, in_flight, hooks)| {
+        .prop_map(|(outcome, times, failures, accepted, in_flight, hooks, (removed, open))| {
             let (id_since, polled_at, described_at, shutdown_since, busy_since) = times;
             Memory {
                 attempt: outcome.map(|outcome| Attempt { requested_at: at(0), outcome }),
@@ -159,6 +164,10 @@ fn memory(now: i64) -> impl Strategy<Value = Memory> {
                 failures: failures.into_iter().collect(),
                 accepted: accepted.into_iter().collect(),
                 in_flight,
+                removal: Removal {
+                    asked_at: removed.map(at),
+                    open: removed.filter(|_| open).map(at),
+                },
                 pre_stopped: hooks[0],
                 post_started: hooks[1],
                 ..Memory::default()

@@ -132,8 +132,15 @@ fn forgotten_when_gone(case: &Case, plan: &Plan) -> Result<(), String> {
                 _ => intent.requested_at,
             };
             let deleted = memory.accepted.get("delete").map(|accepted| accepted.at);
+            // A removal that nobody answered has had its effect, or never will.
+            let open = memory.removal.open(record.delete_requested_at);
+            let over = open.map(|at| at + SEND_WINDOW + capabilities.deadlines.change);
             match &record.id {
-                Some(id) => gone_after(case, id, since.max(deleted.unwrap_or(since))),
+                Some(id) => gone_after(
+                    case,
+                    id,
+                    since.max(deleted.unwrap_or(since)).max(over.unwrap_or(since)),
+                ),
                 None => whole_after(case, since),
             }
         }

@@ -346,6 +346,35 @@ fn a_record_is_its_own_tombstone() {
 }
 
 #[test]
+fn a_removal_that_nobody_answered_is_waited_out() {
+    let removed = |at_: i64| {
+        let case = Case::new().complete().deleting().without_tokens().at(210);
+        case.record(|record| record.delete_requested_at = Some(at(at_)))
+            .sees(Sight::Whole(vec![], 209))
+    };
+    let gone = Step::Forget(ForgetWhy::Gone);
+    let over = 205
+        + i64::try_from((SEND_WINDOW + removed(205).capabilities.deadlines.change).as_secs())
+            .unwrap();
+    // After a crash nobody knows what became of it: the next machine of this name may be given its ID.
+    check(&removed(205), look(over), reasons::DELETING);
+    let late = removed(205).at(over + 2).sees(Sight::Whole(vec![], over + 1));
+    check(&late, gone.clone(), reasons::DELETING);
+    // Who asked knows that it was answered, or that an earlier one was not.
+    let mut removal = Removal::default();
+    removal.ask(at(205));
+    let asked = |open| removed(205).memory(|memory| memory.removal = Removal { open, ..removal });
+    check(&asked(None), gone, reasons::DELETING);
+    check(&asked(Some(at(203))), look(over - 2), reasons::DELETING);
+    // Another process asked again meanwhile.
+    check(
+        &removed(207).memory(|memory| memory.removal = removal),
+        look(over + 2),
+        reasons::DELETING,
+    );
+}
+
+#[test]
 fn a_machine_is_deleted_and_its_absence_observed() {
     let case = Case::new().complete().deleting().at(200);
     let seen = case.clone().sees(Sight::Whole(vec![ours(1)], 199));
