@@ -68,6 +68,10 @@ const KEPT: &[(u64, &str)] = &[
         715_276,
         "two records had claimed, before a crash, each the machine that the other wanted then",
     ),
+    (
+        735_680,
+        "somebody's machine was removed that had been given a dead one's ID, over a wire without names",
+    ),
     (716_873, "a copy's record was left: a cache showed the one that had its name before"),
 ];
 

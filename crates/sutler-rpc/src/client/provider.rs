@@ -116,6 +116,9 @@ impl Provider for Remote {
             return Ok(answer.into());
         }
         let DeleteRequest { id, proof } = request;
+        if !self.is_still(&id, &proof).await? {
+            return Ok(Started::default());
+        }
         let message = wire::DeleteRequest { id: id.0, owner: Some(identity(&proof.owner)) };
         match self.base(CallClass::Change, &message, to!(Base, delete)).await {
             Ok(answer) => Ok(Started { task: task_from(answer.task) }),
@@ -490,6 +493,30 @@ impl Provider for Remote {
         let answer = self.extended(Method::Hosts, CallClass::Look, &request, send).await?;
         let answer = answer.ok_or_else(|| lacks("list hosts"))?;
         Ok(answer.hosts.into_iter().map(Into::into).collect())
+    }
+}
+
+impl Remote {
+    /// Whether a machine is there just before it is destroyed, and an error where it is another one: this wire
+    /// has no place for the name that proves whose it is, and what was seen a while ago may be a dead
+    /// machine, whose ID was given to somebody else's.
+    async fn is_still(&self, id: &MachineId, proof: &Proof) -> Result<bool> {
+        let Some(wanted) = &proof.name else { return Ok(true) };
+        match self.describe(id).await {
+            Ok(None) => Ok(false),
+            // Where machines cannot be listed either, nobody knows its name.
+            Ok(Some(found)) if found.name == *wanted || found.name == id.0 => Ok(true),
+            Ok(Some(found)) => Err(Error::conflict(format!(
+                "machine {id} is not ours: it is called {:?}, not {wanted:?}",
+                found.name
+            ))),
+            Err(error) => match error.kind() {
+                ErrorKind::Unsupported => Ok(true),
+                // The machine was not touched, whatever became of the question.
+                ErrorKind::Indeterminate => Err(Error::unavailable(error.message().to_owned())),
+                _ => Err(error),
+            },
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sutler_provider::*;
 use sutler_rpc::{ClientSecurity, pb::base as pb};
-use sutler_sim::{Feature, Settings};
+use sutler_sim::{Feature, Foreign, Settings, Tamper};
 
 use crate::support::{client, make, options, owner, plain, proof, remote, request, sim};
 
@@ -34,6 +34,25 @@ async fn a_provider_without_extensions_is_known_by_names() {
     there.delete(DeleteRequest { id: id.clone(), proof: proof("web-abcde") }).await.unwrap();
     assert_eq!(there.describe(&id).await.unwrap(), None);
     there.delete(DeleteRequest { id, proof: proof("web-abcde") }).await.unwrap();
+}
+
+/// The wire itself has no place for a name.
+#[tokio::test]
+async fn a_machine_that_was_given_the_id_of_a_dead_one_is_not_removed_in_its_place() {
+    let settings = Settings { token: false, unique_by: UniqueBy::Name, ..Settings::default() };
+    let platform = sim(settings);
+    let (_server, there) = plain(Arc::new(platform.clone()), false).await;
+    let id = make(&there, "web-abcde").await;
+    platform.tamper(&id, Tamper::Delete).unwrap();
+    let theirs = Foreign { id: Some(id.clone()), ..Foreign::named("somebodys") };
+    assert_eq!(platform.appear(theirs).unwrap(), id);
+    let delete = || DeleteRequest { id: id.clone(), proof: proof("web-abcde") };
+    let refused = there.delete(delete()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert!(refused.message().contains("somebodys"), "{refused:?}");
+    assert_eq!(there.describe(&id).await.unwrap().unwrap().name, "somebodys");
+    platform.tamper(&id, Tamper::Delete).unwrap();
+    there.delete(delete()).await.unwrap();
 }
 
 #[tokio::test]
