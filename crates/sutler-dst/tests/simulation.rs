@@ -79,7 +79,7 @@ const KEPT: &[(u64, &str)] = &[
 const BROKEN: &[(&str, u64)] = &[
     ("IntentBeforeAction", 0),
     ("LookBeforeCreate", 0),
-    ("SettleWindow", 45),
+    ("SettleWindow", 44),
     ("UnknownIsNotAbsent", 23),
     ("SuccessIsObserved", 0),
     ("DeleteOnlyOurs", 0),

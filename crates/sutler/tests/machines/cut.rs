@@ -101,7 +101,7 @@ async fn sixty_machines_each_whatever_breaks() {
         }
     }
     let begun = Instant::now();
-    let records = settle(&machines(&client)).await;
+    settle(&machines(&client)).await;
     // Machines too many show in a list. The next is a minute away, unless everything begins anew.
     child.kill().unwrap();
     child.wait().unwrap();
@@ -110,8 +110,8 @@ async fn sixty_machines_each_whatever_breaks() {
         place.settle().await;
     }
     println!("{} times each broke; settled within {:?}", times, begun.elapsed());
+    let records = settle(&machines(&client)).await;
     assert_eq!(records.len(), MACHINES * places.len());
-    assert_eq!(settle(&machines(&client)).await.len(), records.len());
     terminate(&mut child);
     let mut extra = 0;
     for place in &mut places {

@@ -137,30 +137,35 @@ pub(crate) async fn settle(machines: &Api<DynamicObject>) -> BTreeMap<String, Va
     settle_when(machines, is_ready).await
 }
 
-/// The same until every record is said to be settled.
+/// The same until every record is said to be settled, all of them at the same time: one that was may find a
+/// machine too many while others are waited for.
 pub(crate) async fn settle_when(
     machines: &Api<DynamicObject>,
     settled: impl Fn(&Value) -> bool,
 ) -> BTreeMap<String, Value> {
-    let is_settled = &settled;
-    let listed = machines.list(&ListParams::default()).await.unwrap().items;
-    let settled = listed.iter().map(|vm| async {
-        let name = vm.name_any();
-        let condition = |object: Option<&DynamicObject>| {
-            object.is_none_or(|object| {
-                let vm = serde_json::to_value(object).unwrap();
-                vm["metadata"]["deletionTimestamp"].is_null() && is_settled(&vm)
-            })
-        };
-        let waiting = await_condition(machines.clone(), &name, condition);
-        if tokio::time::timeout(LONG, waiting).await.is_err() {
-            panic!("{name} never settles: {:#?}", machines.get_opt(&name).await);
+    let end = Instant::now() + LONG;
+    let is_settled = |object: &DynamicObject| {
+        let vm = serde_json::to_value(object).unwrap();
+        vm["metadata"]["deletionTimestamp"].is_null() && settled(&vm)
+    };
+    loop {
+        let listed = machines.list(&ListParams::default()).await.unwrap().items;
+        let open: Vec<&DynamicObject> = listed.iter().filter(|vm| !is_settled(vm)).collect();
+        if open.is_empty() {
+            let all = listed.into_iter();
+            return all.map(|vm| (vm.uid().unwrap(), serde_json::to_value(vm).unwrap())).collect();
         }
-    });
-    futures::future::join_all(settled).await;
-    let left = machines.list(&ListParams::default()).await.unwrap().items;
-    let left = left.into_iter().map(|vm| (vm.uid().unwrap(), serde_json::to_value(vm).unwrap()));
-    left.collect()
+        let settled = open.iter().map(|vm| async {
+            let name = vm.name_any();
+            let condition =
+                |object: Option<&DynamicObject>| object.is_none_or(|object| is_settled(object));
+            let waiting = await_condition(machines.clone(), &name, condition);
+            if tokio::time::timeout_at(end.into(), waiting).await.is_err() {
+                panic!("{name} never settles: {:#?}", machines.get_opt(&name).await);
+            }
+        });
+        futures::future::join_all(settled).await;
+    }
 }
 
 /// Machines on the platform = records.
