@@ -62,6 +62,10 @@ const KEPT: &[(u64, &str)] = &[
         601_272,
         "a machine that had the ID of a dead one and a name like it was destroyed in its place",
     ),
+    (
+        1_113,
+        "a node that went took the next machine because a list that was not complete had shown its own",
+    ),
     (708_568, "a removal that nobody had answered met the next machine, of the same name and ID"),
     (711_256, "the same, after several of them"),
     (

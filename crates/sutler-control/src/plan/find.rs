@@ -82,9 +82,11 @@ impl<'a> Group<'a> {
         self.view.in_group(self.name)
     }
 
-    /// Whether a member is in a state to be anybody's.
+    /// Whether a member is in a state to be anybody's. One that was known before a list that is not complete
+    /// stays known when that shows it again: who was to take it would take the next, and so would all others.
     pub fn may_be_taken(&self, seen: &Seen) -> bool {
-        let known = || self.view.complete_as_of().is_some_and(|at| seen.as_of <= at);
+        let by = |at| seen.as_of <= at || seen.first_seen <= at;
+        let known = || self.view.complete_as_of().is_some_and(by);
         if self.going { known() } else { seen.machine.power == Power::On }
     }
 }

@@ -156,6 +156,18 @@ fn one_that_comes_after_its_record_was_deleted_is_claimed_and_removed() {
 }
 
 #[test]
+fn one_that_goes_takes_the_same_after_a_list_that_is_not_complete() {
+    let both = vec![member("7", 20), member("8", 21)];
+    let case = waiting().deleting().sees(Sight::Whole(both, 50));
+    claims(&case, "7");
+    claims(&case.clone().sees(Sight::Part(vec![member("7", 20)], 60)), "7");
+    // What only such a list has shown is left alone.
+    let new = waiting().deleting().sees(Sight::Whole(vec![], 50));
+    let new = new.sees(Sight::Part(vec![member("7", 20)], 60));
+    assert!(!matches!(new.plan().step, Step::Claim(_)), "{:?}", new.plan());
+}
+
+#[test]
 fn what_came_after_its_time_is_taken_all_the_same() {
     let late = waiting().at(1000).sees(Sight::Whole(vec![], 990));
     assert_eq!(late.plan().report.reason, reasons::DISCOVERY_TIMEOUT);
