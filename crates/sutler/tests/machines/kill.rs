@@ -157,8 +157,7 @@ pub(crate) async fn settle_when(
         }
         let settled = open.iter().map(|vm| async {
             let name = vm.name_any();
-            let condition =
-                |object: Option<&DynamicObject>| object.is_none_or(|object| is_settled(object));
+            let condition = |object: Option<&DynamicObject>| object.is_none_or(&is_settled);
             let waiting = await_condition(machines.clone(), &name, condition);
             if tokio::time::timeout_at(end.into(), waiting).await.is_err() {
                 panic!("{name} never settles: {:#?}", machines.get_opt(&name).await);
