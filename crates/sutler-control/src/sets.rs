@@ -82,6 +82,18 @@ impl Shared {
         self.wake(changed);
     }
 
+    /// Takes in a record that was just made: its set need not wait for the watch to see it.
+    fn put_made(&self, vm: &VirtualMachine) {
+        let changed = lock(&self.members).put_made(vm);
+        self.wake(changed);
+    }
+
+    /// Lets go the records that a whole list does not show.
+    pub(crate) fn keep(&self, listed: &BTreeSet<Key>) {
+        let changed = lock(&self.members).keep(listed);
+        self.wake(changed);
+    }
+
     /// Lets a machine's record go.
     pub(crate) fn remove(&self, key: &Key) {
         let changed = lock(&self.members).remove(key);

@@ -78,6 +78,7 @@ pub(super) fn machine_events(
                 for key in gone {
                     drop_machine(&context_, &key, None);
                 }
+                context_.sets.keep(&listed);
                 context_.indexed.store(true, Ordering::Relaxed);
             }
             Ok(Event::Apply(vm)) => index(&context_, vm),

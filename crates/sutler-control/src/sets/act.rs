@@ -189,8 +189,7 @@ async fn create(
     let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &key.namespace);
     match api.create(&PostParams::default(), &record).await {
         Ok(vm) => {
-            // The set need not wait for the watch to see what it made.
-            context.sets.put(&vm);
+            context.sets.put_made(&vm);
             Ok(None)
         }
         Err(kube::Error::Api(status)) if status.code == 409 => {

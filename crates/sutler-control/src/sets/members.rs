@@ -1,7 +1,7 @@
 //! Which records belong to which set, and how they are: what a set is planned from, kept up to date
 //! by what happens to machines, so that nothing is listed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Resource as _, ResourceExt as _};
@@ -12,7 +12,7 @@ use sutler_api::{
 };
 
 use super::plan::{self, Member, State};
-use crate::fleet::Key;
+use crate::{fleet::Key, kit::version_of};
 
 /// The members of all sets.
 #[derive(Debug, Default)]
@@ -21,11 +21,27 @@ pub(crate) struct Members {
     sets: BTreeMap<String, BTreeMap<Key, Member>>,
     /// The set of a member: its UID and its name.
     of: BTreeMap<Key, (String, Key)>,
+    /// The newest version that the watch has shown.
+    seen: u64,
 }
 
 impl Members {
-    /// Takes a record in, and tells the sets for which something changed.
+    /// Takes in a record as it was answered to who made it. Where the watch is past that already, it has
+    /// told more of it: what it said is not undone, which nothing would ever put right.
+    pub(crate) fn put_made(&mut self, vm: &VirtualMachine) -> Vec<Key> {
+        match version_of(vm) > self.seen {
+            true => self.take(vm),
+            false => Vec::new(),
+        }
+    }
+
+    /// Takes in a record that the watch shows, and tells the sets for which something changed.
     pub(crate) fn put(&mut self, vm: &VirtualMachine) -> Vec<Key> {
+        self.seen = self.seen.max(version_of(vm));
+        self.take(vm)
+    }
+
+    fn take(&mut self, vm: &VirtualMachine) -> Vec<Key> {
         let key = Key::new(vm.namespace().unwrap_or_default(), vm.name_any());
         let Some(owner) = set_of(vm) else { return self.remove(&key) };
         let set = Key::new(&key.namespace, &owner.name);
@@ -53,6 +69,12 @@ impl Members {
             }
         }
         vec![set]
+    }
+
+    /// Lets go what a whole list does not show, and tells the sets that it was of.
+    pub(crate) fn keep(&mut self, listed: &BTreeSet<Key>) -> Vec<Key> {
+        let gone: Vec<Key> = self.of.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+        gone.iter().flat_map(|key| self.remove(key)).collect()
     }
 
     /// The set that a record belongs to.
@@ -136,6 +158,13 @@ mod tests {
         .unwrap()
     }
 
+    /// The first of a set, as it was at this version.
+    fn at(version: u64, ready: &str) -> VirtualMachine {
+        let mut vm = vm("web-1", "s", ready);
+        vm.metadata.resource_version = Some(version.to_string());
+        vm
+    }
+
     #[test]
     fn a_set_is_told_what_matters_and_only_that() {
         let set = Key::new("ns", "web");
@@ -153,5 +182,33 @@ mod tests {
         assert_eq!(members.put(&vm("web-1", "another", "False")).len(), 2);
         assert!(members.of_set(&set, "s").is_empty());
         assert_eq!(members.remove(&Key::new("ns", "web-1")), [set]);
+    }
+
+    /// The answer to the request that made a record may come after the watch has shown it, and what
+    /// became of it.
+    #[test]
+    fn an_answer_that_comes_late_undoes_nothing_that_the_watch_told() {
+        let set = Key::new("ns", "web");
+        let mut members = Members::default();
+        assert_eq!(members.put_made(&at(5, "False")), [set.clone()]);
+        members.put(&at(5, "False"));
+        members.put(&at(9, "True"));
+        assert!(members.put_made(&at(5, "False")).is_empty());
+        assert!(matches!(members.of_set(&set, "s")[&1].state, State::Ready(_)));
+        // Nor does one bring back what is gone.
+        members.remove(&Key::new("ns", "web-1"));
+        assert!(members.put_made(&at(5, "False")).is_empty());
+        assert!(members.of_set(&set, "s").is_empty());
+    }
+
+    /// What was made and deleted while there was no watch is in no list.
+    #[test]
+    fn what_a_list_does_not_show_is_gone() {
+        let set = Key::new("ns", "web");
+        let mut members = Members::default();
+        members.put_made(&at(7, "False"));
+        members.put(&vm("web-2", "s", "True"));
+        assert_eq!(members.keep(&BTreeSet::from([Key::new("ns", "web-2")])), [set.clone()]);
+        assert_eq!(members.of_set(&set, "s").keys().collect::<Vec<_>>(), [&2]);
     }
 }

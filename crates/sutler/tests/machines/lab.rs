@@ -218,7 +218,8 @@ impl Lab {
                 let log = self.log();
                 let lines: Vec<&str> = log.lines().rev().take(60).collect();
                 let log: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
-                panic!("{}/{name} is never {what}: {now}\n{log}", self.namespace)
+                // What matters comes last: the end of a long message is what people get to see.
+                panic!("{log}{}/{name} is never {what}: {now}", self.namespace)
             }
         }
     }
