@@ -365,7 +365,7 @@ async fn check(
                 new.then_some(first)
             }
             Err(error) => {
-                tracing::warn!(provider = %connection.key, call = "validate", %error, "a check failed");
+                tell(&connection.key, "validate", state.error.as_ref(), &error);
                 state.error = Some(error);
                 None
             }
@@ -384,6 +384,15 @@ async fn check(
         context.wake_all(&context.users_of(&connection.key));
     }
     context.wake_provider(&connection.key);
+}
+
+/// Warns of a look at a platform that failed: once, for as long as it fails in the same way.
+fn tell(provider: &Key, call: &str, before: Option<&ProviderError>, error: &ProviderError) {
+    let known = before.is_some_and(|before| before.to_string() == error.to_string());
+    match known {
+        true => tracing::debug!(%provider, call, %error, "a look at a platform failed again"),
+        false => tracing::warn!(%provider, call, %error, "a look at a platform failed"),
+    }
 }
 
 /// Keeps the connection's inventory, and wakes those whose machines changed.
@@ -433,8 +442,10 @@ fn take_news(context: &Arc<Context>, connection: &Arc<Connection>, news: News) {
         }
         News::Failed { error, .. } if error.kind() == ErrorKind::Unsupported => {}
         News::Failed { call, error } => {
-            tracing::warn!(provider = %connection.key, call, %error, "a look at a platform failed");
-            connection.update(|state| state.list_error = Some(error));
+            connection.update(|state| {
+                tell(&connection.key, call, state.list_error.as_ref(), &error);
+                state.list_error = Some(error);
+            });
             // Whoever waits for what it would have shown can say so.
             let waiting = lock(&context.lookers).remove(&connection.key).unwrap_or_default();
             context.wake_all(&waiting);

@@ -328,8 +328,8 @@ impl Judge {
         {
             self.wrong(format!("rule 11: {} lost its addresses", new.name_any()));
         }
-        // Rule 7: one claimant per machine. Where tokens prove it, one that is on its way out and has no
-        // machine any more may name an ID that was given away within the second.
+        // Rule 7: one claimant per machine. Where tokens prove it, one that is on its way out, or that
+        // had it once, and has no machine any more may name an ID that was given away within the second.
         if let Some(id) = &status.id {
             let platform = &new.spec.provider_ref.name;
             let proven = self.tokens || platform != MAIN;
@@ -338,7 +338,12 @@ impl Judge {
                 let uids = machines.iter().filter_map(|truth| truth.machine.token.as_ref());
                 uids.into_iter().any(|token| Some(&token.uid) == vm.metadata.uid.as_ref())
             };
-            let spent = |vm: &VirtualMachine| vm.metadata.deletion_timestamp.is_some() && !has(vm);
+            let had = |vm: &VirtualMachine| {
+                self.ever.contains(&(vm.uid().unwrap_or_default(), id.clone()))
+            };
+            let spent = |vm: &VirtualMachine| {
+                (vm.metadata.deletion_timestamp.is_some() || had(vm)) && !has(vm)
+            };
             let other = self.records.values().find(|other| {
                 other.uid() != new.uid()
                     && other.spec.provider_ref == new.spec.provider_ref

@@ -2,13 +2,18 @@
 //! never a valid wish.
 
 use jiff::Timestamp;
-use sutler_api::{infra::VirtualMachinePhase as Phase, names::reasons};
+use sutler_api::{
+    infra::{PowerState, VirtualMachinePhase as Phase},
+    names::reasons,
+};
 use sutler_provider::{Power, Seen};
 
 use super::{
     DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, SEND_WINDOW, Step,
     Waiting,
-    create::{claim, complete_since, gone_since, held, instead, later, look, observe, poll},
+    create::{
+        TASK_POLL, claim, complete_since, gone_since, held, instead, later, look, observe, poll,
+    },
     find::{find, is_on_record},
     present::{before_anything, blocked},
     settled_at,
@@ -95,6 +100,14 @@ fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Pl
         let report = deleting("what is to be done before its stop").of(seen);
         return Plan { step: Step::PreStop(id.clone()), report };
     }
+    if let Ok(desired) = inputs.desired
+        && desired.pre_stop
+        && untold
+        && unclear(inputs, seen)
+    {
+        let report = deleting("whether it runs, and has to be told of its stop, is looked at");
+        return Plan { step: Step::Describe(id.clone()), report };
+    }
     let report = deleting(format!("machine {id} is being removed")).of(seen);
     match inputs.memory.accepted.get("delete").filter(|accepted| accepted.digest == id.0) {
         Some(accepted) if accepted.task.is_some() => match &accepted.task {
@@ -108,6 +121,17 @@ fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Pl
         }
         _ => Plan { step: Step::Delete(id.clone(), DeleteWhy::Goal), report },
     }
+}
+
+/// Whether a machine that seems to be off was last written down as on, and was not looked at just now:
+/// what is known of it may be from before its start. A look that fails is not waited for, because the
+/// removal may do better.
+fn unclear(inputs: &Inputs<'_>, seen: &Seen) -> bool {
+    let just_now = |at: Timestamp| inputs.now < later(at, TASK_POLL);
+    seen.machine.power != Power::On
+        && inputs.record.power == Some(PowerState::On)
+        && !inputs.memory.described_at.is_some_and(just_now)
+        && !inputs.memory.failures.contains_key("describe")
 }
 
 /// Nothing of the record is to be seen: that has to be proven before it is forgotten.

@@ -1,6 +1,6 @@
 //! Single decisions.
 
-use sutler_api::names::reasons;
+use sutler_api::{infra::PowerState, names::reasons};
 use sutler_provider::{Disk, DiskInfo, Error};
 
 use super::*;
@@ -457,8 +457,22 @@ fn hooks_come_after_a_start_and_before_the_end() {
     check(&started.memory(|memory| memory.post_started = true), Step::Rest, reasons::READY);
     let ending = case.deleting().wants(|desired| desired.pre_stop = true);
     check(&ending, Step::PreStop("1".into()), reasons::DELETING);
-    let done = ending.memory(|memory| memory.pre_stopped = true);
-    check(&done, Step::Delete("1".into(), DeleteWhy::Goal), reasons::DELETING);
+    let done = ending.clone().memory(|memory| memory.pre_stopped = true);
+    let delete = Step::Delete("1".into(), DeleteWhy::Goal);
+    check(&done, delete.clone(), reasons::DELETING);
+    // What is known of it may be from before its start, which another process saw.
+    let off = Machine { power: Power::Off, ..ours(1) };
+    let off = ending.sees(Sight::Whole(vec![off], 99));
+    check(
+        &off.clone().record(|record| record.power = Some(PowerState::Off)),
+        delete.clone(),
+        reasons::DELETING,
+    );
+    let unclear = off.record(|record| record.power = Some(PowerState::On));
+    check(&unclear, Step::Describe("1".into()), reasons::DELETING);
+    let looked = unclear.memory(|memory| memory.described_at = Some(at(100)));
+    check(&looked.clone().at(101), delete, reasons::DELETING);
+    check(&looked.at(110), Step::Describe("1".into()), reasons::DELETING);
 }
 
 #[test]
