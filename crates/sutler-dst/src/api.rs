@@ -34,8 +34,10 @@ const JUDGED: [&str; 10] = [
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trouble {
     None,
-    /// It is answered late.
+    /// It is late, and its answer is new.
     Slow(Duration),
+    /// Its answer is late, and by then old.
+    Late(Duration),
     /// It is refused, and nothing is applied.
     Refused,
     /// It is applied, and the answer is an error.
@@ -50,6 +52,8 @@ pub struct Dice {
     pub calls: f64,
     /// How likely a watch does.
     pub watches: f64,
+    /// Whether answers are late as well as calls.
+    pub late: bool,
 }
 
 /// The API as one process sees it.
@@ -82,9 +86,11 @@ impl FaultyApi {
     fn trouble(&self) -> Trouble {
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
         let (which, how): (f64, f64) = (dice.rng.random(), dice.rng.random());
+        let pause = |most: f64| Duration::from_millis((how * most) as u64);
         match () {
             () if which >= dice.calls => Trouble::None,
-            () if how < 0.5 => Trouble::Slow(Duration::from_millis((how * 6000.0) as u64)),
+            () if how < 0.25 && dice.late => Trouble::Late(pause(40_000.0)),
+            () if how < 0.5 => Trouble::Slow(pause(6_000.0)),
             () if how < 0.75 => Trouble::Refused,
             () => Trouble::Lost,
         }
@@ -120,7 +126,7 @@ impl tower::Service<Request<kube::client::Body>> for FaultyApi {
                     tokio::time::sleep(pause).await;
                     api.inner.call(request).await
                 }
-                Trouble::None | Trouble::Lost => api.inner.call(request).await,
+                Trouble::None | Trouble::Late(_) | Trouble::Lost => api.inner.call(request).await,
             };
             let mut response = match answer {
                 Ok(response) => response,
@@ -141,6 +147,9 @@ impl tower::Service<Request<kube::client::Body>> for FaultyApi {
                 api.world
                     .log
                     .line(&api.name, format_args!("{line} {} {trouble:?}", response.status()));
+            }
+            if let Trouble::Late(pause) = trouble {
+                tokio::time::sleep(pause).await;
             }
             api.fuse.burn("after", &line).await;
             if trouble == Trouble::Lost {

@@ -92,6 +92,7 @@ impl Process {
             rng: StdRng::seed_from_u64(seed),
             calls: scenario.api_trouble,
             watches: scenario.watch_trouble,
+            late: scenario.late_answers,
         }));
         let state = Arc::new(Mutex::new(State { dice: dice.clone(), fuse: None, calm: false }));
         let task =

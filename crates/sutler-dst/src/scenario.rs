@@ -81,6 +81,8 @@ pub struct Scenario {
     pub user_pause: Duration,
     /// How likely an API call of a process fails or is slow.
     pub api_trouble: f64,
+    /// Whether some of the slow calls are answered late, when the answer is old.
+    pub late_answers: bool,
     /// How likely a watch loses, repeats or delays what it carries.
     pub watch_trouble: f64,
     /// After about how many calls a process crashes; 0 for never.
@@ -111,6 +113,8 @@ impl Scenario {
         if seed % 13 == 9 {
             any.platform.without.insert(Feature::ListedDisks);
         }
+        // Some have an API that is slow to answer what it has long done.
+        any.late_answers = seed % 7 == 5;
         // Throws of its own: a theme changes nothing for the seeds that have none.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0x7e3e);
         match Theme::of(seed) {
@@ -363,6 +367,7 @@ impl Scenario {
             trouble: Duration::from_secs(rng.random_range(20..240)),
             user_pause: Duration::from_millis(rng.random_range(500..20_000)),
             api_trouble: if rng.random_bool(0.5) { rng.random_range(0.0..0.15) } else { 0.0 },
+            late_answers: false,
             watch_trouble: if rng.random_bool(0.5) { rng.random_range(0.0..0.3) } else { 0.0 },
             crash_after: if rng.random_bool(0.7) { rng.random_range(5..120) } else { 0 },
             overlap: rng.random_bool(0.3),
@@ -407,6 +412,7 @@ impl Scenario {
             trouble: Duration::from_secs(400),
             user_pause: Duration::from_secs(60),
             api_trouble: 0.0,
+            late_answers: false,
             watch_trouble: 0.0,
             crash_after: 0,
             overlap: false,

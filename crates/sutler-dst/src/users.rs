@@ -22,7 +22,7 @@ use std::sync::Mutex;
 
 /// Users' way to the API: nothing ever happens to it.
 pub fn client(world: &Arc<World>) -> Client {
-    let dice = Dice { rng: StdRng::seed_from_u64(0), calls: 0.0, watches: 0.0 };
+    let dice = Dice { rng: StdRng::seed_from_u64(0), calls: 0.0, watches: 0.0, late: false };
     let fuse = Fuse::new(-1, "user", world.log.clone());
     let api = FaultyApi::new(world, "user", Arc::new(Mutex::new(dice)), fuse);
     Client::new(api, "default")

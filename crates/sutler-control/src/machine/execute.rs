@@ -260,10 +260,16 @@ async fn written(
         Arc::new(vm)
     });
     context.slot(uid, |slot| {
-        slot.gone = newest.is_none();
+        slot.gone = newest.as_deref().is_none_or(is_last);
         slot.written.clone_from(&newest);
     });
     Ok(newest.filter(|_| wrote))
+}
+
+/// Whether nothing held a record any more, which was deleted: it is gone, at a version that need not be
+/// newer than what a cache shows.
+fn is_last(vm: &VirtualMachine) -> bool {
+    vm.metadata.deletion_timestamp.is_some() && vm.finalizers().is_empty()
 }
 
 /// Wakes the record when its call has ended, however it ended.

@@ -21,7 +21,7 @@ use sutler_provider::{
 
 use super::{
     Work,
-    home::Reach,
+    home::{self, Reach},
     later, operation,
     plan::{Accepted, Intent, Memory, Outcome, Plan, Record, Step, Wish},
 };
@@ -63,6 +63,12 @@ pub(super) async fn execute(
         (Step::Describe(id), Some(reach)) => describe(work, id, reach),
         (Step::Task(task), Some(reach)) => follow(work, task, reach),
         (Step::Delete(machine, id), Some(reach)) => {
+            // Its record may be deleted because that of its machine is gone, which a cache does not
+            // show yet: a machine that is kept keeps its snapshots.
+            let Some(intent) = &record.intent else { return Ok(Done::Nothing) };
+            if !home::stays(&work.context, &work.snapshot, intent).await? {
+                return Ok(Done::Void);
+            }
             operation::begin(work, OperationType::Destroy, reach).await?;
             delete(work, machine, id, reach);
         }

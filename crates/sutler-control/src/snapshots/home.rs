@@ -70,10 +70,29 @@ pub(crate) async fn is_there(
     snapshot: &VMSnapshot,
     intent: &Intent,
 ) -> Result<bool, kube::Error> {
+    Ok(record(context, snapshot, intent).await?.is_some())
+}
+
+/// Whether it is there, and nobody deleted it.
+pub(crate) async fn stays(
+    context: &Context,
+    snapshot: &VMSnapshot,
+    intent: &Intent,
+) -> Result<bool, kube::Error> {
+    let found = record(context, snapshot, intent).await?;
+    Ok(found.is_some_and(|vm| vm.metadata.deletion_timestamp.is_none()))
+}
+
+/// The record of a snapshot's machine as the API has it now.
+async fn record(
+    context: &Context,
+    snapshot: &VMSnapshot,
+    intent: &Intent,
+) -> Result<Option<VirtualMachine>, kube::Error> {
     let own = snapshot.namespace().unwrap_or_default();
     let api: Api<VirtualMachine> = Api::namespaced(context.client.clone(), &own);
     let found = api.get_opt(&snapshot.spec.vm_ref.name).await?;
-    Ok(found.is_some_and(|vm| vm.uid().as_ref() == Some(&intent.token.uid)))
+    Ok(found.filter(|vm| vm.uid().as_ref() == Some(&intent.token.uid)))
 }
 
 fn of(context: &Context, vm: &VirtualMachine, intent: Option<&Intent>) -> (Home, Option<Reach>) {
