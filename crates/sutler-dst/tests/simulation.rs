@@ -79,6 +79,7 @@ const KEPT: &[(u64, &str)] = &[
     (716_873, "a copy's record was left: a cache showed the one that had its name before"),
     (750_014, "a guest was not told of its stop, whose start only another process had seen"),
     (754_482, "a kept machine lost a snapshot: a cache still showed its record"),
+    (770_121, "a node asked for a second member after another that went had taken its own"),
     (763_265, "an orphan was removed for a record that was gone, which a cache still showed"),
 ];
 

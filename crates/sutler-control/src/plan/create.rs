@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sutler_api::{infra::VirtualMachinePhase as Phase, names::reasons};
-use sutler_provider::{MachineId, Seen, TaskId, UniqueBy};
+use sutler_provider::{Error, ErrorKind, MachineId, Seen, TaskId, UniqueBy};
 
 use super::{
     Desired, Inputs, Intent, Outcome, Plan, Platform, Report, Retry, Step, report::stage, retry,
@@ -56,7 +56,13 @@ pub(super) fn plan(
         return known(inputs, platform, desired, intent, id);
     }
     match attempt {
-        Some(Outcome::Refused(_)) => create(inputs, desired, intent.token.incarnation),
+        Some(Outcome::Refused(error)) => match overtaken(inputs, error) {
+            Some(at) if !complete_since(platform, at) => {
+                let message = "the platform refused to make another: the group is looked at first";
+                look(at, provisioning(reasons::OBSERVING, message))
+            }
+            _ => create(inputs, desired, intent.token.incarnation),
+        },
         // What the failed task left over is found by its token and removed first.
         Some(Outcome::TaskFailed { at, .. }) => match complete_since(platform, *at) {
             true => create(inputs, desired, intent.token.incarnation + 1),
@@ -80,6 +86,14 @@ pub(super) fn plan(
             unresolved(inputs, platform, desired, intent, reasons::OBSERVING)
         }
     }
+}
+
+/// When a member of a group was refused because of a conflict. It may have been there, and been removed in
+/// the place of another that was to go, which left that one to this record.
+fn overtaken(inputs: &Inputs<'_>, error: &Error) -> Option<Timestamp> {
+    let conflict = error.kind() == ErrorKind::Conflict && inputs.record.group.is_some();
+    let failure = inputs.memory.failures.get("create").filter(|_| conflict);
+    failure.map(|failure| failure.at)
 }
 
 /// Puts on record what somebody else asked for.

@@ -2,6 +2,7 @@
 //! else asked for.
 
 use sutler_api::names::reasons;
+use sutler_provider::{Error, ErrorKind};
 
 use super::*;
 
@@ -46,6 +47,24 @@ fn a_member_that_came_after_the_request_is_taken() {
 #[test]
 fn one_that_was_there_before_is_somebody_elses() {
     keeps_looking(&waiting().sees(Sight::Whole(vec![member("7", -5)], 50)));
+}
+
+/// It may have been removed in the place of another that was to go.
+#[test]
+fn one_that_was_refused_because_of_a_conflict_is_looked_for_before_it_is_asked_for_again() {
+    let refused = |kind| {
+        let error = Error::new(kind, "no");
+        let case = waiting().outcome(Outcome::Refused(error.clone())).at(90);
+        case.memory(|memory| memory.fail("create", error, "d", at(30)))
+    };
+    let create = Step::Create { incarnation: 1 };
+    let conflict = refused(ErrorKind::Conflict);
+    let before = conflict.clone().sees(Sight::Whole(vec![], 30));
+    assert_eq!(before.plan().step, Step::Look(at(30) + Duration::from_millis(1)));
+    assert_eq!(conflict.clone().sees(Sight::Whole(vec![], 31)).plan().step, create);
+    claims(&conflict.sees(Sight::Whole(vec![member("7", 20)], 31)), "7");
+    let full = refused(ErrorKind::Exhausted).sees(Sight::Whole(vec![], 30));
+    assert_eq!(full.plan().step, create);
 }
 
 #[test]
