@@ -69,7 +69,8 @@ pub(super) fn plan(
             false => look(*at, provisioning(reasons::OBSERVING, "the failed task is cleaned up")),
         },
         Some(Outcome::Accepted { id: Some(id), at, .. }) => {
-            if gone_since(platform, id, settled_at(intent.requested_at, platform.capabilities)) {
+            let settled = settled_at(intent.requested_at, platform.capabilities);
+            if gone_since(platform, id, settled) && alone(platform, settled) {
                 return create(inputs, desired, intent.token.incarnation + 1);
             }
             let message = format!("machine {id} was accepted and is expected to show up");
@@ -140,6 +141,10 @@ fn known(
             let report = Report::stalled(reasons::MACHINE_LOST, message);
             return Plan { step: Step::Rest, report };
         }
+        if !alone(platform, since) {
+            let message = format!("machine {id} is gone; whether its request made another is seen");
+            return look(since, Report::busy(Phase::Running, reasons::OBSERVING, message));
+        }
         let mut plan = create(inputs, desired, intent.token.incarnation + 1);
         if plan.report.reason == reasons::PROVISIONING {
             plan.report.reason = reasons::MACHINE_LOST.to_owned();
@@ -154,6 +159,12 @@ fn known(
         true if since > inputs.now => look(since, report),
         _ => observe(inputs, platform, id, inputs.memory.id_since.unwrap_or(inputs.now), report),
     }
+}
+
+/// Whether everything that is there was seen since then, where it can be: a request that was answered may have
+/// been sent twice on its way, and the second have had to wait until the first one's machine was gone.
+fn alone(platform: &Platform<'_>, since: Timestamp) -> bool {
+    !platform.capabilities.list || complete_since(platform, since)
 }
 
 /// Takes a machine onto the record in the place of one that is gone.

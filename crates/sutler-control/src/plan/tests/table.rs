@@ -125,8 +125,15 @@ fn a_machine_that_is_gone_is_made_again_once_that_is_proven() {
     // A second effect of the same request may still come.
     let early = case.clone().sees(Sight::Gone("1".into(), SETTLED)).at(SETTLED);
     assert!(!matches!(early.plan().step, Step::Create { .. }));
+    // Nor is it all that there is to be seen: its request may have been sent twice on its way.
+    let gone = case.sees(Sight::Gone("1".into(), SETTLED + 1));
+    check(&gone, look(SETTLED), reasons::OBSERVING);
     let again = Step::Create { incarnation: 2 };
-    check(&case.sees(Sight::Gone("1".into(), SETTLED + 1)), again, reasons::MACHINE_LOST);
+    let alone = || gone.clone().sees(Sight::Whole(vec![], SETTLED + 1));
+    check(&alone(), again.clone(), reasons::MACHINE_LOST);
+    check(&gone.clone().can(|can| can.list = false), again, reasons::MACHINE_LOST);
+    let second = alone().sees(Sight::One(Machine { id: "2".into(), ..ours(1) }, SETTLED + 1));
+    assert!(!matches!(second.plan().step, Step::Create { .. }), "{:?}", second.plan().step);
 }
 
 #[test]
@@ -592,6 +599,6 @@ fn a_machine_that_another_process_put_on_record_does_not_hide_our_own() {
         .sees(Sight::Gone("1".into(), 95));
     let plan = case.plan();
     assert!(!matches!(plan.step, Step::Create { .. }), "{:?}", plan.step);
-    let both = case.sees(Sight::Gone("7".into(), 95)).plan();
+    let both = case.sees(Sight::Gone("7".into(), 95)).sees(Sight::Whole(vec![], 95)).plan();
     assert!(matches!(both.step, Step::Create { incarnation: 3 }), "{:?}", both.step);
 }
