@@ -1,6 +1,7 @@
 //! Providers: in this process, or dialled.
 
 pub(super) mod children;
+mod folder;
 mod remote;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};

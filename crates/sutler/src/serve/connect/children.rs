@@ -18,8 +18,9 @@ use serde_json::{Map, Value};
 use sutler_control::fleet::{Key, Target};
 use sutler_provider::{Credentials, Error, Provider, Result};
 use sutler_rpc::{ClientSecurity, Remote, RemoteOptions};
-use tempfile::TempDir;
 use tokio::{process::Command, task::AbortHandle};
+
+use super::folder::Folder;
 
 /// The pause before a process that ended is started again: it doubles up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
@@ -104,7 +105,7 @@ pub(crate) fn find(program: &str) -> Result<PathBuf> {
 struct Start {
     like: Like,
     /// Has the socket and the credentials, and goes with this.
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Start {
@@ -112,7 +113,7 @@ impl Start {
         let failed = |error: std::io::Error| {
             Error::internal(format!("no folder for a provider's process: {error}"))
         };
-        let folder = tempfile::Builder::new().prefix("sutler-").tempdir().map_err(failed)?;
+        let folder = Folder::new().map_err(failed)?;
         let start = Self { like, folder };
         std::fs::create_dir(start.secrets()).map_err(failed)?;
         for (key, secret) in start.like.credentials.iter() {
