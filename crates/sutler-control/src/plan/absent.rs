@@ -12,7 +12,8 @@ use super::{
     DeleteWhy, ForgetWhy, Inputs, Intent, Outcome, Plan, Platform, Report, SEND_WINDOW, Step,
     Waiting,
     create::{
-        TASK_POLL, claim, complete_since, gone_since, held, instead, later, look, observe, poll,
+        TASK_POLL, claim, complete_since, gone_since, held, instead, later, look, observe,
+        overtaken, poll,
     },
     find::{find, is_on_record},
     present::{before_anything, blocked},
@@ -205,7 +206,9 @@ fn tombstone_end(inputs: &Inputs<'_>, platform: &Platform<'_>, intent: &Intent) 
         {
             known.map_or(*at, |known| known.max(*at))
         }
-        (Some(Outcome::Refused(_)), _) => intent.requested_at,
+        (Some(Outcome::Refused(error)), _) => {
+            overtaken(inputs, error).unwrap_or(intent.requested_at)
+        }
         (Some(Outcome::TaskFailed { at, .. }), _) => *at,
         // The same is known of it after a restart of this process: its record says so.
         (_, Some(known)) if platform.capabilities.token && inputs.record.provisioned => known,

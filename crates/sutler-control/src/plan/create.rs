@@ -57,7 +57,9 @@ pub(super) fn plan(
     }
     match attempt {
         Some(Outcome::Refused(error)) => match overtaken(inputs, error) {
-            Some(at) if !complete_since(platform, at) => {
+            // It may have been removed in the place of another of its group that was to go, which left
+            // that one to this record.
+            Some(at) if inputs.record.group.is_some() && !complete_since(platform, at) => {
                 let message = "the platform refused to make another: the group is looked at first";
                 look(at, provisioning(reasons::OBSERVING, message))
             }
@@ -89,12 +91,11 @@ pub(super) fn plan(
     }
 }
 
-/// When a member of a group was refused because of a conflict. It may have been there, and been removed in
-/// the place of another that was to go, which left that one to this record.
-fn overtaken(inputs: &Inputs<'_>, error: &Error) -> Option<Timestamp> {
-    let conflict = error.kind() == ErrorKind::Conflict && inputs.record.group.is_some();
-    let failure = inputs.memory.failures.get("create").filter(|_| conflict);
-    failure.map(|failure| failure.at)
+/// When a machine was refused because of a conflict. It may have been there and been removed meanwhile, or
+/// still be on its way out.
+pub(super) fn overtaken(inputs: &Inputs<'_>, error: &Error) -> Option<Timestamp> {
+    let failure = inputs.memory.failures.get("create");
+    failure.filter(|_| error.kind() == ErrorKind::Conflict).map(|failure| failure.at)
 }
 
 /// Puts on record what somebody else asked for.

@@ -345,7 +345,15 @@ fn a_record_is_its_own_tombstone() {
     check(&later, gone.clone(), reasons::DELETING);
     // A create that certainly did nothing leaves nothing to wait for.
     let refused = Outcome::Refused(Error::unavailable("no"));
-    check(&case.clone().outcome(refused).sees(Sight::Whole(vec![], 1)), gone, reasons::DELETING);
+    let refused = case.clone().outcome(refused).sees(Sight::Whole(vec![], 1));
+    check(&refused, gone.clone(), reasons::DELETING);
+    // One that was refused because of a conflict may still be on its way out.
+    let error = Error::new(ErrorKind::Conflict, "overtaken");
+    let conflict = case.clone().outcome(Outcome::Refused(error.clone()));
+    let conflict = conflict.memory(|memory| memory.fail("create", error, "d", at(3)));
+    let before = conflict.clone().sees(Sight::Whole(vec![], 1));
+    check(&before, look(3), reasons::DELETING);
+    check(&conflict.sees(Sight::Whole(vec![], 4)), gone, reasons::DELETING);
     let blind = case.can(|can| can.list = false);
     check(&blind, Step::Wait(at(SETTLED)), reasons::DELETING);
     let over = Step::Forget(ForgetWhy::WindowEnded);
