@@ -79,10 +79,10 @@ const KEPT: &[(u64, &str)] = &[
     (716_873, "a copy's record was left: a cache showed the one that had its name before"),
     (750_014, "a guest was not told of its stop, whose start only another process had seen"),
     (754_482, "a kept machine lost a snapshot: a cache still showed its record"),
+    (763_265, "an orphan was removed for a record that was gone, which a cache still showed"),
     (770_121, "a node asked for a second member after another that went had taken its own"),
     (776_295, "a machine was made again beside a second one of an answered request, sent twice"),
     (780_799, "a record went while its machine, which was refused in the end, was on its way out"),
-    (763_265, "an orphan was removed for a record that was gone, which a cache still showed"),
 ];
 
 /// Each rule with a seed that notices when it is broken.

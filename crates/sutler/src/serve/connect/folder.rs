@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 const PREFIX: &str = "sutler-";
 
-/// A file that is locked for as long as its folder is in use, however the user ends.
+/// A file that is locked for as long as its folder is in use, however its process ends.
 const HELD: &str = "held";
 
 /// A folder that nobody else can look into. It goes when this is dropped.
