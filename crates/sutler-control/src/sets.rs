@@ -47,6 +47,9 @@ const BLOCKED: Duration = Duration::from_secs(15);
 /// The pause between two writes that tell of progress alone.
 const PROGRESS: Duration = Duration::from_secs(1);
 
+/// The pause after which a cache that still shows what is gone is asked again.
+const BEHIND: Duration = Duration::from_secs(1);
+
 /// The finalizer by which the API server is asked to leave members alone.
 const ORPHAN: &str = "orphan";
 
@@ -161,7 +164,7 @@ pub(crate) async fn reconcile(cached: Arc<VMSet>, context: Arc<Context>) -> Resu
         true => pursue(&context, set, &key, wanted).await,
         false => match set_finalizer(&context, &set, true).await? {
             Some(fresh) => pursue(&context, fresh, &key, wanted).await,
-            None => Ok(Action::requeue(AGAIN)),
+            None => Ok(Action::requeue(behind(&context, &set))),
         },
     }
 }
@@ -209,9 +212,13 @@ async fn pursue(
         true => set.clone(),
         false => match write(context, &set, &say(None, next.next)).await? {
             Some(fresh) => fresh,
-            None => return Ok(Action::requeue(AGAIN)),
+            None => return Ok(Action::requeue(behind(context, &set))),
         },
     };
+    // Who is behind would make machines of a set that is gone, or that asks for others by now.
+    if !next.create.is_empty() && !is_newest(context, &fresh).await? {
+        return Ok(Action::requeue(behind(context, &fresh)));
+    }
     let trouble = act::carry_out(context, &set, key, &wanted, &members, &next).await?;
     let again = match &trouble {
         Some(_) => Some(now + BLOCKED),
@@ -238,7 +245,7 @@ async fn drain(context: &Arc<Context>, set: &Arc<VMSet>, key: &Key) -> Result<Ac
                 lock(&context.sets.memory).remove(&uid);
                 Ok(Action::await_change())
             }
-            None => Ok(Action::requeue(AGAIN)),
+            None => Ok(Action::requeue(behind(context, set))),
         };
     }
     // A set that makes no sense any more goes as carefully as one that does.
@@ -310,7 +317,7 @@ async fn publish(
     }
     let before = ready(&old);
     match write(context, set, new).await? {
-        None => Ok(Some(AGAIN)),
+        None => Ok(Some(behind(context, set))),
         Some(fresh) => {
             tell(context, &fresh, before).await;
             Ok(None)
@@ -352,7 +359,7 @@ async fn write(
     let params = PatchParams::apply(MANAGER);
     let result = api.patch_status(&set.name_any(), &params, &Patch::Merge(body)).await;
     context.wrote(&set.uid().unwrap_or_default());
-    written(context, set, result)
+    written(context, set, result).await
 }
 
 async fn set_finalizer(
@@ -372,26 +379,54 @@ async fn set_finalizer(
     }});
     let params = PatchParams::apply(MANAGER);
     let result = api(context, set).patch(&set.name_any(), &params, &Patch::Merge(body)).await;
-    written(context, set, result)
+    written(context, set, result).await
 }
 
-/// What a write left, which is newer than any cache; none when somebody else was first.
-fn written(
+/// What a write left, which is newer than any cache; none when somebody else was first. Then the next look
+/// is at what that left: the cache may be behind for long.
+async fn written(
     context: &Context,
     set: &VMSet,
     result: Result<VMSet, kube::Error>,
 ) -> Result<Option<Arc<VMSet>>, Error> {
     match result {
-        Ok(mut fresh) => {
-            fresh.metadata.managed_fields = None;
-            let fresh = Arc::new(fresh);
-            let uid = set.uid().unwrap_or_default();
-            context.sets.memory(&uid, |memory| memory.written = Some(fresh.clone()));
-            Ok(Some(fresh))
+        Ok(fresh) => Ok(Some(remember(context, fresh))),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            is_newest(context, set).await?;
+            Ok(None)
         }
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Asks the API whether this is how the set is now, and keeps what it is instead.
+async fn is_newest(context: &Context, set: &VMSet) -> Result<bool, Error> {
+    let Some(live) = api(context, set).get_opt(&set.name_any()).await? else { return Ok(false) };
+    let same = live.uid() == set.uid();
+    let newest = same && live.resource_version() == set.resource_version();
+    if same && !newest {
+        remember(context, live);
+    }
+    Ok(newest)
+}
+
+/// The pause after a write that came too late: short where what it came too late for is known, and until
+/// the cache can have caught up where the set is gone.
+fn behind(context: &Context, set: &VMSet) -> Duration {
+    context.sets.memory(&set.uid().unwrap_or_default(), |memory| match &memory.written {
+        Some(written) if version_of(&**written) > version_of(set) => AGAIN,
+        _ => BEHIND,
+    })
+}
+
+/// Keeps what the API answered until the cache has caught up.
+fn remember(context: &Context, mut fresh: VMSet) -> Arc<VMSet> {
+    fresh.metadata.managed_fields = None;
+    let fresh = Arc::new(fresh);
+    let uid = fresh.uid().unwrap_or_default();
+    context.sets.memory(&uid, |memory| memory.written = Some(fresh.clone()));
+    fresh
 }
 
 /// The newer of the cached record and the one that our last write left.

@@ -27,6 +27,9 @@ const SET: &str = "web";
 /// The policy that keeps its machines on hosts of their own.
 pub const POLICY: &str = "apart";
 
+/// How long a call can be under way after the look at the set that it is made for.
+const MOMENT: Duration = Duration::from_secs(10);
+
 /// As many hosts as a set can have machines, stand-ins included.
 pub fn hosts() -> Vec<HostSettings> {
     ["h0", "h1", "h2", "h3"]
@@ -133,6 +136,8 @@ pub struct Sets {
     records: BTreeMap<String, VMSet>,
     /// What each was to be like, and since when.
     history: BTreeMap<String, Vec<(Instant, Bounds)>>,
+    /// When each machine's record was first seen.
+    made: BTreeMap<String, Instant>,
     /// When each machine's record was last seen to be ready.
     ready: BTreeMap<String, Instant>,
     /// Records that somebody else than a set deleted, and when.
@@ -172,16 +177,24 @@ impl Sets {
         self.records.keys().cloned().collect()
     }
 
-    /// A set went off the books: its machines did before.
+    /// A set went off the books: its machines did before. What another process made in the very moment in
+    /// which this one let the set go, no look could have prevented: the garbage collector removes it.
     pub fn gone(
         &mut self,
         uid: &str,
         all: &BTreeMap<String, VirtualMachine>,
+        overlap: bool,
     ) -> Result<(), String> {
         if self.records.remove(uid).is_none() {
             return Ok(());
         }
-        match all.values().find(|vm| set_of(vm).as_deref() == Some(uid)) {
+        let now = Instant::now();
+        let just_made = |vm: &&VirtualMachine| {
+            let made = self.made.get(&vm.uid().unwrap_or_default());
+            overlap && made.is_some_and(|made| now - *made <= MOMENT)
+        };
+        let mut members = all.values().filter(|vm| set_of(vm).as_deref() == Some(uid));
+        match members.find(|vm| !just_made(vm)) {
             Some(vm) => Err(format!("sets: {} outlives its set", vm.name_any())),
             None => Ok(()),
         }
@@ -194,6 +207,7 @@ impl Sets {
         all: &BTreeMap<String, VirtualMachine>,
     ) -> Result<(), String> {
         let uid = vm.uid().unwrap_or_default();
+        self.made.entry(uid.clone()).or_insert_with(Instant::now);
         let status = vm.status.as_ref();
         if status.is_some_and(|s| conditions::is_true(&s.conditions, condition_types::READY)) {
             self.ready.insert(uid.clone(), Instant::now());
@@ -302,6 +316,10 @@ impl Sets {
 
     /// After the calm: as many as wanted are there, all of the present template.
     pub fn judge_end(&self, all: &BTreeMap<String, VirtualMachine>) -> Result<(), String> {
+        let is_gone = |uid: &String| !self.records.contains_key(uid);
+        if let Some(vm) = all.values().find(|vm| set_of(vm).as_ref().is_some_and(is_gone)) {
+            return Err(format!("sets: {} is still there, and its set is gone", vm.name_any()));
+        }
         for (uid, set) in &self.records {
             let name = set.name_any();
             if set.metadata.deletion_timestamp.is_some() {

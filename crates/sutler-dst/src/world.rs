@@ -309,7 +309,7 @@ impl World {
             judge.insist(judged);
             let judged = judge.disks.gone(uid, &self.sims);
             judge.insist(judged);
-            let judged = judge.sets.gone(uid, &judge.records);
+            let judged = judge.sets.gone(uid, &judge.records, self.scenario.overlap);
             judge.insist(judged);
             if let Some(vm) = judge.records.get(uid).cloned() {
                 judge.record_gone(&vm, &self.sims);

@@ -142,9 +142,12 @@ fn known(
             let report = Report::stalled(reasons::MACHINE_LOST, message);
             return Plan { step: Step::Rest, report };
         }
-        if !alone(platform, since) {
+        // For as long as a request can have an effect, one that was sent twice can have a second.
+        let settled = settled_at(intent.requested_at, platform.capabilities).max(since);
+        if !alone(platform, settled) {
             let message = format!("machine {id} is gone; whether its request made another is seen");
-            return look(since, Report::busy(Phase::Running, reasons::OBSERVING, message));
+            let report = Report::busy(Phase::Running, reasons::OBSERVING, message);
+            return look(settled, report.until(settled.max(inputs.now)));
         }
         let mut plan = create(inputs, desired, intent.token.incarnation + 1);
         if plan.report.reason == reasons::PROVISIONING {
