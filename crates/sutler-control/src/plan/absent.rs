@@ -88,26 +88,23 @@ fn with_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, seen: &Seen) -> Pl
         plan.report.machine = Some(seen.clone());
         return plan;
     }
-    let untold = !inputs.memory.pre_stopped && !broken(Rule::GuestsAreTold);
     if let Ok(desired) = inputs.desired
         && desired.pre_stop
-        && seen.machine.power == Power::On
-        && untold
+        && !inputs.memory.pre_stopped
+        && !broken(Rule::GuestsAreTold)
     {
-        if let Some(mut plan) = held(inputs, "hook", &desired.digest, Phase::Deleting) {
-            plan.report.machine = Some(seen.clone());
-            return plan;
+        if unclear(inputs, seen) {
+            let report = deleting("whether it runs, and has to be told of its stop, is looked at");
+            return Plan { step: Step::Describe(id.clone()), report };
         }
-        let report = deleting("what is to be done before its stop").of(seen);
-        return Plan { step: Step::PreStop(id.clone()), report };
-    }
-    if let Ok(desired) = inputs.desired
-        && desired.pre_stop
-        && untold
-        && unclear(inputs, seen)
-    {
-        let report = deleting("whether it runs, and has to be told of its stop, is looked at");
-        return Plan { step: Step::Describe(id.clone()), report };
+        if seen.machine.power == Power::On {
+            if let Some(mut plan) = held(inputs, "hook", &desired.digest, Phase::Deleting) {
+                plan.report.machine = Some(seen.clone());
+                return plan;
+            }
+            let report = deleting("what is to be done before its stop").of(seen);
+            return Plan { step: Step::PreStop(id.clone()), report };
+        }
     }
     let report = deleting(format!("machine {id} is being removed")).of(seen);
     match inputs.memory.accepted.get("delete").filter(|accepted| accepted.digest == id.0) {

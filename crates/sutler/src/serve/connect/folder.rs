@@ -1,7 +1,7 @@
 //! The folders of providers' processes, with their sockets and credentials: none outlives the process that
 //! made it for longer than until the next one starts.
 
-use std::{fs::File, io::Result, path::Path, sync::Once};
+use std::{fs::File, io::Result, os::unix::fs::MetadataExt as _, path::Path, sync::Once};
 
 use tempfile::TempDir;
 
@@ -21,8 +21,10 @@ impl Folder {
     pub(super) fn new() -> Result<Self> {
         static SWEPT: Once = Once::new();
         let base = std::env::temp_dir();
-        SWEPT.call_once(|| sweep(&base));
-        Self::within(&base)
+        let new = Self::within(&base)?;
+        let uid = new.path().metadata()?.uid();
+        SWEPT.call_once(|| sweep(&base, uid));
+        Ok(new)
     }
 
     fn within(base: &Path) -> Result<Self> {
@@ -40,11 +42,14 @@ impl Folder {
     }
 }
 
-/// Removes the folders that nobody holds any more.
-fn sweep(base: &Path) {
+/// Removes this user's folders that nobody holds any more. What is in those of others is not opened: what
+/// has the name of a file there may be anything.
+fn sweep(base: &Path, uid: u32) {
     let Ok(entries) = std::fs::read_dir(base) else { return };
     for entry in entries.flatten() {
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // A link is itself here, and not where it leads.
+        let ours = named && entry.metadata().is_ok_and(|dir| dir.is_dir() && dir.uid() == uid);
         let held = if ours { File::open(entry.path().join(HELD)).ok() } else { None };
         if held.is_some_and(|held| held.try_lock().is_ok()) {
             let removed = std::fs::remove_dir_all(entry.path());
@@ -79,9 +84,15 @@ mod tests {
         drop(_held);
         let others = base.path().join("sutler-of-somebody");
         std::fs::create_dir(&others).unwrap();
-        sweep(base.path());
+        let uid = base.path().metadata().unwrap().uid();
+        // Another user's: it is not looked into.
+        sweep(base.path(), uid + 1);
+        assert!(left.exists());
+        let link = base.path().join("sutler-link");
+        std::os::unix::fs::symlink(&left, &link).unwrap();
+        sweep(base.path(), uid);
         assert!(!left.exists());
-        assert!(live.path().exists() && others.exists());
+        assert!(live.path().exists() && others.exists() && link.symlink_metadata().is_ok());
         let path = live.path().to_owned();
         drop(live);
         assert!(!path.exists());
