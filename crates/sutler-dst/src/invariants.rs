@@ -330,6 +330,7 @@ impl Judge {
         }
         // Rule 7: one claimant per machine. Where tokens prove it, one that is on its way out, or that
         // had it once, and has no machine any more may name an ID that was given away within the second.
+        // Elsewhere both have to have had it.
         if let Some(id) = &status.id {
             let platform = &new.spec.provider_ref.name;
             let proven = self.tokens || platform != MAIN;
@@ -353,6 +354,7 @@ impl Judge {
                             && other.created_at == status.created_at
                     })
                     && !(proven && (spent(other) || spent(new)))
+                    && !(had(other) && had(new) && !(has(other) && has(new)))
             });
             if let Some(other) = other {
                 let (a, b) = (new.name_any(), other.name_any());

@@ -85,6 +85,7 @@ const KEPT: &[(u64, &str)] = &[
     (780_799, "a record went while its machine, which was refused in the end, was on its way out"),
     (788_799, "a process that was behind made a member of a set that another had let go"),
     (791_127, "a machine was made again while its request, sent twice, was making a second one"),
+    (803_960, "an ID that was given anew within a second passed for one that two records claimed"),
 ];
 
 /// Each rule with a seed that notices when it is broken.
