@@ -47,13 +47,14 @@ fmt: ## Formats the code
 	cargo fmt --all
 
 .PHONY: lint
-lint: ## Formatting, clippy, docs, dependencies, crate arrows: no warnings
+lint: ## Formatting, clippy, docs, dependencies, crate arrows, mutants: no warnings
 	@$(TIMED) fmt cargo fmt --all --check
 	@$(TIMED) clippy cargo clippy $(PACKAGES) --all-targets --locked --profile ci -- -D warnings
 	@$(TIMED) doc env RUSTDOCFLAGS="-D warnings" cargo doc $(PACKAGES) --no-deps --locked --document-private-items --profile ci
 	@$(TIMED) arrows cargo run -q --locked --profile ci -p xtask -- arrows
 	@$(TIMED) sizes cargo run -q --locked --profile ci -p xtask -- sizes
 	@$(TIMED) words cargo run -q --locked --profile ci -p xtask -- words
+	@$(TIMED) mutants ./hack/mutants.sh --check
 	@$(TIMED) deny ./hack/deny.sh
 
 .PHONY: peers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # mutants.sh [NAME…]: proof that the tests of upstream's defects notice them.
+# mutants.sh --check: whether the patches still fit the code, which takes a moment.
 #
 # Each patch in hack/mutants (all, or those named) brings one defect back into a copy of what is committed,
 # and each `test:` line at its top has the arguments of a `cargo test` that has to fail there, which means to
@@ -14,6 +15,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD
+if [ "${1:-}" = --check ]; then
+    code=0
+    for patch in hack/mutants/*.patch; do
+        git apply --check "$patch" 2>/dev/null ||
+            { echo "$patch does not apply: make it anew for the code as it is" >&2 && code=1; }
+    done
+    exit "$code"
+fi
 seconds=${MUTANT_SECONDS:-900}
 export CARGO_TARGET_DIR=${SUTLER_CACHE:-$HOME/.cache/sutler}/mutants
 # Every mutant is built once.

@@ -85,6 +85,9 @@ const KEPT: &[(u64, &str)] = &[
     (780_799, "a record went while its machine, which was refused in the end, was on its way out"),
     (788_799, "a process that was behind made a member of a set that another had let go"),
     (791_127, "a machine was made again while its request, sent twice, was making a second one"),
+    (823_817, "a second snapshot of one request, sent twice, stayed when its record went"),
+    (830_205, "a machine went back to a snapshot that was deleted while the API was asked for it"),
+    (838_233, "a member of a group was passed over that no one else could have"),
     (803_960, "an ID that was given anew within a second passed for one that two records claimed"),
 ];
 

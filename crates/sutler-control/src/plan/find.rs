@@ -326,7 +326,7 @@ fn by_node(
                 || appeared_after(platform.view, seen, intent.requested_at)
         });
     let first = new.next()?;
-    match is_node(record, first) {
+    match is_node(record, first) || !row.may_be_anothers(&record.uid, platform.view, first) {
         true => Some(first.clone()),
         false => Some(new.find(|seen| is_node(record, seen)).unwrap_or(first).clone()),
     }

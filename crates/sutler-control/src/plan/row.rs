@@ -34,8 +34,20 @@ pub struct Row {
     members: Vec<Seen>,
     /// For each member the place of who takes it.
     takers: Vec<Option<usize>>,
-    /// The place of everyone who waits, from 1 on, and the member that it takes.
-    places: BTreeMap<String, (usize, Option<usize>)>,
+    /// Everyone who waits.
+    places: BTreeMap<String, Place>,
+    /// Since when members may be those of the ones who wait, and for how many of them.
+    sinces: BTreeMap<Timestamp, usize>,
+}
+
+/// Where somebody stands in the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    /// From 1 on.
+    number: usize,
+    /// The member that it takes.
+    taken: Option<usize>,
+    since: Timestamp,
 }
 
 /// The place of one whose claim is on record.
@@ -54,9 +66,9 @@ impl Row {
         members.sort_by(|a, b| (came(a), &a.machine.id).cmp(&(came(b), &b.machine.id)));
         waiting.sort_by(|a, b| a.turn(over).cmp(&b.turn(over)));
         let mut takers: Vec<Option<usize>> = vec![None; members.len()];
-        let mut places = BTreeMap::new();
+        let (mut places, mut sinces) = (BTreeMap::new(), BTreeMap::new());
         let (mut next, mut last) = (0, Timestamp::MIN);
-        for (place, one) in (1..).zip(waiting) {
+        for (number, one) in (1..).zip(waiting) {
             // Whoever was asked for later finds nothing in what an earlier one passed over.
             if one.since < last {
                 next = 0;
@@ -69,11 +81,12 @@ impl Row {
             }
             let taken = (next < members.len()).then_some(next);
             if let Some(taken) = taken {
-                takers[taken] = Some(place);
+                takers[taken] = Some(number);
             }
-            places.insert(one.uid, (place, taken));
+            *sinces.entry(one.since).or_default() += 1;
+            places.insert(one.uid, Place { number, taken, since: one.since });
         }
-        Self { members, takers, places }
+        Self { members, takers, places, sinces }
     }
 
     /// Whether this record is among those who wait.
@@ -84,7 +97,7 @@ impl Row {
     /// What is left for a record by those before it, in the order in which they came. One that is not in
     /// the row comes last.
     pub fn left_for(&self, uid: &str) -> impl Iterator<Item = &Seen> {
-        let place = self.places.get(uid).map_or(usize::MAX, |(place, _)| *place);
+        let place = self.places.get(uid).map_or(usize::MAX, |place| place.number);
         let left = move |taker: &Option<usize>| taker.is_none_or(|taker| taker >= place);
         let all = self.members.iter().zip(&self.takers);
         all.filter(move |(_, taker)| left(taker)).map(|(seen, _)| seen)
@@ -93,13 +106,30 @@ impl Row {
     /// Notes that a record has a machine now. What the others take is as it was if that is the one that it
     /// was to take; else everything has to be shared out again, which comes back as false.
     pub fn settle(&mut self, uid: &str, id: &MachineId) -> bool {
-        let Some((_, Some(taken))) = self.places.get(uid).copied() else { return false };
+        let Some(Place { taken: Some(taken), since, .. }) = self.places.get(uid).copied() else {
+            return false;
+        };
         if self.members[taken].machine.id != *id {
             return false;
         }
         self.takers[taken] = Some(HAS_IT);
         self.places.remove(uid);
+        if let Some(count) = self.sinces.get_mut(&since) {
+            *count -= 1;
+            if *count == 0 {
+                self.sinces.remove(&since);
+            }
+        }
         true
+    }
+
+    /// Whether somebody else waits who may take this member as well. One that this record alone may take
+    /// would be nobody's if it took another.
+    pub fn may_be_anothers(&self, uid: &str, view: &View, seen: &Seen) -> bool {
+        let own = self.places.get(uid).map(|place| place.since);
+        let others = |(since, count): &(&Timestamp, &usize)| **count > 1 || Some(**since) != own;
+        let first = self.sinces.iter().find(others);
+        first.is_some_and(|(since, _)| appeared_after(view, seen, *since))
     }
 }
 

@@ -21,7 +21,7 @@ use sutler_provider::{
 
 use super::{
     Work,
-    home::{self, Reach},
+    home::{self, Fate, Reach},
     later, operation,
     plan::{Accepted, Intent, Memory, Outcome, Plan, Record, Step, Wish},
 };
@@ -66,11 +66,21 @@ pub(super) async fn execute(
             // Its record may be deleted because that of its machine is gone, which a cache does not
             // show yet: a machine that is kept keeps its snapshots.
             let Some(intent) = &record.intent else { return Ok(Done::Nothing) };
-            if !home::stays(&work.context, &work.snapshot, intent).await? {
-                return Ok(Done::Void);
+            match home::fate(&work.context, &work.snapshot, intent, reach).await? {
+                Fate::Stays => {
+                    operation::begin(work, OperationType::Destroy, reach).await?;
+                    delete(work, machine, id, reach);
+                }
+                Fate::GoesBack => {
+                    let name = &work.snapshot.spec.vm_ref.name;
+                    let message = format!("VirtualMachine {name} may be going back to it");
+                    let now = work.context.clock.now();
+                    let error = ProviderError::unavailable(message);
+                    work.entry(|entry| entry.memory.fail("delete", error, id.as_ref(), now));
+                    return Ok(Done::Void);
+                }
+                Fate::Goes => return Ok(Done::Void),
             }
-            operation::begin(work, OperationType::Destroy, reach).await?;
-            delete(work, machine, id, reach);
         }
     }
     Ok(Done::Nothing)

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
 use sutler_api::{
     infra::{VMSnapshot, VirtualMachine},
-    names::reasons,
+    names::{annotations, reasons},
 };
 use sutler_provider::{Owner, Proof, Seen, Token};
 
@@ -13,7 +14,7 @@ use super::plan::{Home, Intent};
 use crate::{
     context::Context,
     fleet::{Connection, Key, lock},
-    plan::{Blocker, Record, Whose, whose_is},
+    plan::{Blocker, Record, SEND_WINDOW, Whose, whose_is},
 };
 
 /// The pause after which something that is missing is looked for again, should no event tell of it.
@@ -73,14 +74,44 @@ pub(crate) async fn is_there(
     Ok(record(context, snapshot, intent).await?.is_some())
 }
 
-/// Whether it is there, and nobody deleted it.
-pub(crate) async fn stays(
+/// What a snapshot's machine is about, as the API has its record now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It stays, and does nothing with this snapshot.
+    Stays,
+    /// It may be going back to this snapshot.
+    GoesBack,
+    /// It is gone, or will be.
+    Goes,
+}
+
+/// Asks the API what the machine of a snapshot is about.
+pub(crate) async fn fate(
     context: &Context,
     snapshot: &VMSnapshot,
     intent: &Intent,
-) -> Result<bool, kube::Error> {
+    reach: &Reach,
+) -> Result<Fate, kube::Error> {
     let found = record(context, snapshot, intent).await?;
-    Ok(found.is_some_and(|vm| vm.metadata.deletion_timestamp.is_none()))
+    let Some(vm) = found.filter(|vm| vm.metadata.deletion_timestamp.is_none()) else {
+        return Ok(Fate::Goes);
+    };
+    let wanted = vm.spec.snapshot.as_ref().and_then(|own| own.revert_to_ref.as_ref());
+    let done = vm.status.as_ref().and_then(|status| status.reverted_to.as_ref());
+    let name = snapshot.name_any();
+    if wanted.is_none_or(|wanted| wanted.name != name) || done == Some(&name) {
+        return Ok(Fate::Stays);
+    }
+    // A request to go back is on record before it is sent, and whoever sends it asks for this snapshot in
+    // between: one that is not on record by now will not be sent.
+    let asked = vm.annotations().get(annotations::REVERT_REQUESTED_AT);
+    let asked = asked.and_then(|at| at.parse::<Timestamp>().ok());
+    let make = reach.connection.capabilities().map(|capabilities| capabilities.deadlines.make);
+    let end = asked.zip(make).and_then(|(at, make)| at.saturating_add(SEND_WINDOW + make).ok());
+    Ok(match end.is_some_and(|end| context.clock.now() <= end) {
+        true => Fate::GoesBack,
+        false => Fate::Stays,
+    })
 }
 
 /// The record of a snapshot's machine as the API has it now.

@@ -63,13 +63,10 @@ impl Work<'_> {
     }
 
     pub(super) async fn revert(&self, id: &MachineId, revert: &Revert) -> Result<Done, Error> {
-        // The cache may show a snapshot that is gone, and another may have its ID by now.
-        if !self.is_still_there(revert).await? {
-            return Ok(Done::Void);
-        }
         let now = self.context.clock.now();
         // Written down first, over what was planned on: a view that is behind puts nothing back that
-        // was put back already, and who comes after a crash knows how long this one may take.
+        // was put back already, who comes after a crash knows how long this one may take, and who
+        // removes the snapshot waits for that.
         let note = json!({ annotations::REVERT_REQUESTED_AT: now.to_string() });
         let body = json!({ "metadata": { "annotations": note } });
         let Some(fresh) = self.write(body).await? else { return Ok(Done::Void) };
@@ -81,6 +78,15 @@ impl Work<'_> {
             // What is to be done after a start is done after this one too.
             slot.memory.post_started = false;
         });
+        // The cache may show a snapshot that is gone, and another may have its ID by now. Who deleted it
+        // since then has seen what was just written, and waits.
+        if !self.is_still_there(revert).await? {
+            let error = ProviderError::not_found(format!("VMSnapshot {} is deleted", revert.name));
+            self.context.slot(&self.record.uid, |slot| {
+                slot.memory.fail("revert", error, &digest, now);
+            });
+            return Ok(Done::Wrote(fresh));
+        }
         let not_after = now.saturating_add(SEND_WINDOW).unwrap_or(Timestamp::MAX);
         let call = async move { gate.snapshot_revert(&id, &proof, &snapshot, not_after).await };
         self.change("revert", digest, call);

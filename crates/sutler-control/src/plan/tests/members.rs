@@ -135,9 +135,16 @@ fn a_name_comes_before_an_address_and_an_address_before_any_member() {
     let mut case = waiting().sees(Sight::Whole(all, 50));
     case.record.addresses = vec!["10.0.0.8".to_owned()];
     claims(&case, "9");
-    let mut case = waiting().sees(Sight::Whole(vec![member("7", 20), member("8", 30)], 50));
-    case.record.addresses = vec!["10.0.0.8".to_owned()];
-    claims(&case, "8");
+    let all = vec![member("7", 20), member("8", 30), member("9", 30)];
+    let mut case = waiting().sees(Sight::Whole(all, 50));
+    case.record.addresses = vec!["10.0.0.9".to_owned()];
+    case.ahead = vec![at(0)];
+    claims(&case, "9");
+    // One that nobody else who waits may take is not passed over: it would be nobody's.
+    case.ahead = vec![];
+    claims(&case, "7");
+    case.ahead = vec![at(30)];
+    claims(&case, "7");
     // What has the address but was there before is somebody else's.
     let mut case = waiting().sees(Sight::Whole(vec![member("8", -30)], 50));
     case.record.addresses = vec!["10.0.0.8".to_owned()];

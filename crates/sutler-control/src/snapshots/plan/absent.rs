@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sutler_api::{infra::SnapshotPhase as Phase, names::reasons};
-use sutler_provider::SnapshotId;
+use sutler_provider::{Snapshot, SnapshotId};
 
 use super::{
     Here, Home, Inputs, Intent, Outcome, Plan, Report, Step, blocked, held, later, look,
@@ -47,10 +47,18 @@ pub(super) fn plan(inputs: &Inputs<'_>) -> Plan {
     let Some((_, as_of)) = here.list() else {
         return look(inputs, &here, deleting("the machine is looked at"));
     };
-    match here.find(intent, record.id.as_ref()) {
+    let ours = here.find(intent, record.id.as_ref());
+    match ours.or_else(|| twin(inputs, &here, intent)) {
         Some(found) => remove(inputs, &here, &found.id, as_of),
         None => gone(inputs, &here, intent, attempt, as_of),
     }
+}
+
+/// Another of its name, from a request that was sent twice on its way. A name that a person chose proves
+/// nothing.
+fn twin<'a>(inputs: &Inputs<'_>, here: &Here<'a>, intent: &Intent) -> Option<&'a Snapshot> {
+    let exact = inputs.wish.map_or(true, |wish| wish.exact);
+    here.find(intent, None).filter(|_| !exact)
 }
 
 fn remove(inputs: &Inputs<'_>, here: &Here<'_>, id: &SnapshotId, as_of: Timestamp) -> Plan {
@@ -61,8 +69,9 @@ fn remove(inputs: &Inputs<'_>, here: &Here<'_>, id: &SnapshotId, as_of: Timestam
     match &inputs.memory.deleted {
         // It was seen before it was to go, or has some time left to go.
         Some(accepted)
-            if as_of <= accepted.at
-                || inputs.now < later(accepted.at, here.capabilities.deadlines.change) =>
+            if accepted.id == *id
+                && (as_of <= accepted.at
+                    || inputs.now < later(accepted.at, here.capabilities.deadlines.change)) =>
         {
             look(inputs, here, report)
         }
