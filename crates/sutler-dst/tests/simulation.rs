@@ -88,6 +88,7 @@ const KEPT: &[(u64, &str)] = &[
     (823_817, "a second snapshot of one request, sent twice, stayed when its record went"),
     (830_205, "a machine went back to a snapshot that was deleted while the API was asked for it"),
     (838_233, "a member of a group was passed over that no one else could have"),
+    (848_236, "a record went without its group's last member, which one ahead of it did not want"),
     (803_960, "an ID that was given anew within a second passed for one that two records claimed"),
 ];
 

@@ -15,7 +15,7 @@ use super::{
         TASK_POLL, claim, complete_since, gone_since, held, instead, later, look, observe,
         overtaken, poll,
     },
-    find::{find, is_on_record},
+    find::{find, is_on_record, may_be_left_one},
     present::{before_anything, blocked},
     settled_at,
 };
@@ -166,7 +166,14 @@ fn without_machine(inputs: &Inputs<'_>, platform: &Platform<'_>, namesake: Optio
         return observe(inputs, platform, id, after, report);
     }
     let since = tombstone_end(inputs, platform, intent);
-    if broken(Rule::Tombstone) || complete_since(platform, since) {
+    if broken(Rule::Tombstone) {
+        return forget(why);
+    }
+    if complete_since(platform, since) {
+        if may_be_left_one(record, platform, inputs.claims, inputs.now) {
+            let message = "the members of its group are shared out: others take theirs before";
+            return look(inputs.now, deleting(message));
+        }
         return forget(why);
     }
     if !platform.capabilities.list {

@@ -332,6 +332,25 @@ fn by_node(
     }
 }
 
+/// Whether members of a record's group that may be its own are still to be taken by those before it. Somebody
+/// of them may want none in the end, and then one is left for this record.
+pub(super) fn may_be_left_one(
+    record: &Record,
+    platform: &Platform<'_>,
+    claims: &dyn Claims,
+    now: Timestamp,
+) -> bool {
+    let (Some(group), Some(intent)) = (&record.group, &record.intent) else { return false };
+    if platform.capabilities.token || platform.capabilities.returns_id || record.said_id.is_some() {
+        return false;
+    }
+    let over = now.saturating_sub(platform.discovery_timeout).unwrap_or(Timestamp::MIN);
+    let since = record.members_since.unwrap_or(intent.first_requested_at);
+    let row = row(record, group, platform, claims, over);
+    let mut open = row.to_be_taken_before(&record.uid);
+    open.any(|seen| appeared_after(platform.view, seen, since))
+}
+
 /// Whether a machine has an address of the node that the record's is.
 fn is_node(record: &Record, seen: &Seen) -> bool {
     seen.machine.ips.iter().any(|ip| record.addresses.contains(ip))

@@ -103,6 +103,14 @@ impl Row {
         all.filter(move |(_, taker)| left(taker)).map(|(seen, _)| seen)
     }
 
+    /// What those before a record are to take and do not have yet.
+    pub fn to_be_taken_before(&self, uid: &str) -> impl Iterator<Item = &Seen> {
+        let place = self.places.get(uid).map_or(usize::MAX, |place| place.number);
+        let open = move |taker: &Option<usize>| taker.is_some_and(|at| at != HAS_IT && at < place);
+        let all = self.members.iter().zip(&self.takers);
+        all.filter(move |(_, taker)| open(taker)).map(|(seen, _)| seen)
+    }
+
     /// Notes that a record has a machine now. What the others take is as it was if that is the one that it
     /// was to take; else everything has to be shared out again, which comes back as false.
     pub fn settle(&mut self, uid: &str, id: &MachineId) -> bool {

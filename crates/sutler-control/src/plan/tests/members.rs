@@ -117,6 +117,21 @@ fn nobody_takes_a_member_that_only_another_can_have() {
     keeps_looking(&late);
 }
 
+/// Somebody ahead who was refused may go without one.
+#[test]
+fn who_goes_without_a_member_waits_until_those_ahead_have_theirs() {
+    let members = vec![member("7", 20)];
+    let mut last = waiting().deleting().sees(Sight::Whole(members, 400)).at(401);
+    last.ahead = vec![at(0)];
+    assert!(matches!(last.plan().step, Step::Look(_)), "{:?}", last.plan());
+    // What came before it was asked for is not waited for.
+    last.sights = vec![Sight::Whole(vec![member("7", -20)], 400)];
+    last.ahead = vec![at(-30)];
+    assert_eq!(last.plan().step, Step::Forget(ForgetWhy::Gone));
+    last.sights = vec![Sight::Whole(vec![], 400)];
+    assert_eq!(last.plan().step, Step::Forget(ForgetWhy::Gone));
+}
+
 #[test]
 fn a_member_that_another_has_or_that_is_off_or_of_another_group_is_left_alone() {
     let mut taken = waiting().sees(Sight::Whole(vec![member("7", 20)], 50));
