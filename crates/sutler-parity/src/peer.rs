@@ -77,8 +77,21 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a server and waits until it serves everything it should.
+    /// Starts a server and waits until it serves everything it should. Somebody may take a port between its
+    /// choice and its use: then others are tried.
     pub fn start(options: &Options) -> Result<Self> {
+        for _ in 0..3 {
+            match Self::try_start(options) {
+                Err(error) if format!("{error:#}").contains(TAKEN) => {
+                    println!("a port of the real kube-apiserver was taken meanwhile: {error:#}");
+                }
+                result => return result,
+            }
+        }
+        Self::try_start(options)
+    }
+
+    fn try_start(options: &Options) -> Result<Self> {
         let programs = programs(options.cluster)?;
         let dir = tempfile::Builder::new().prefix("sutler-peer-").tempdir_in(scratch())?.keep();
         let (api, etcd, etcd_peer) = free_ports()?;
@@ -249,17 +262,30 @@ fn programs(cluster: bool) -> Result<Programs> {
     Ok(Programs { kubernetes, etcd, scheduler, kwok })
 }
 
+/// Ports to choose from.
+const PORTS: std::ops::Range<u16> = 18_000..30_000;
+
+/// What a server says whose port is somebody else's.
+const TAKEN: &str = "address already in use";
+
 /// Memory where there is a file system in it: etcd syncs every write.
 fn scratch() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() { memory } else { std::env::temp_dir() }
 }
 
+/// Three ports that are free. They are below those that are given to whoever asks for any, as every connection
+/// does: one of these would soon be somebody's.
 fn free_ports() -> Result<(u16, u16, u16)> {
-    let listeners =
-        [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").and_then(|l| Ok((l.local_addr()?, l))));
-    let [a, b, c] = listeners.map(|l| l.map(|(address, _held)| address.port()));
-    Ok((a?, b?, c?))
+    let mut held = Vec::new();
+    for _ in 0..1000 {
+        let port = rand::random_range(PORTS);
+        held.extend(TcpListener::bind(("127.0.0.1", port)).map(|listener| (port, listener)));
+        if let [(a, _), (b, _), (c, _)] = held[..] {
+            return Ok((a, b, c));
+        }
+    }
+    bail!("no three ports of {PORTS:?} are free")
 }
 
 struct Certificates {
@@ -441,13 +467,18 @@ async fn poll<F: Future<Output = bool>>(
 }
 
 fn tail(dir: &Path) -> String {
-    let log = std::fs::read_to_string(dir.join("apiserver.log")).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().rev().take(8).collect();
-    format!("apiserver.log ends with:\n{}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+    let end = |name: &str| {
+        let log = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(8).collect();
+        format!("{name} ends with:\n{}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+    };
+    format!("{}\n{}", end("etcd.log"), end("apiserver.log"))
 }
 
-/// Whether the API server has given up, so that nobody waits for it in vain.
+/// Whether one of the servers has given up, so that nobody waits for it in vain.
 fn stopped(dir: &Path) -> bool {
-    std::fs::read_to_string(dir.join("apiserver.log"))
-        .is_ok_and(|log| log.contains("\"command failed\""))
+    let says = |name: &str, what: &str| {
+        std::fs::read_to_string(dir.join(name)).is_ok_and(|log| log.contains(what))
+    };
+    says("apiserver.log", "\"command failed\"") || says("etcd.log", TAKEN)
 }

@@ -1,7 +1,7 @@
 //! Who takes which member of a managed group. Members are alike, so whoever looks has to come to the same
 //! answer: those that nobody has are shared out among all who wait, in one order, by one computation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sutler_provider::{MachineId, Seen, View};
@@ -34,6 +34,8 @@ pub struct Row {
     members: Vec<Seen>,
     /// For each member the place of who takes it.
     takers: Vec<Option<usize>>,
+    /// The places of those who have had their time.
+    late: BTreeSet<usize>,
     /// Everyone who waits.
     places: BTreeMap<String, Place>,
     /// Since when members may be those of the ones who wait, and for how many of them.
@@ -67,6 +69,7 @@ impl Row {
         waiting.sort_by(|a, b| a.turn(over).cmp(&b.turn(over)));
         let mut takers: Vec<Option<usize>> = vec![None; members.len()];
         let (mut places, mut sinces) = (BTreeMap::new(), BTreeMap::new());
+        let mut late = BTreeSet::new();
         let (mut next, mut last) = (0, Timestamp::MIN);
         for (number, one) in (1..).zip(waiting) {
             // Whoever was asked for later finds nothing in what an earlier one passed over.
@@ -83,10 +86,13 @@ impl Row {
             if let Some(taken) = taken {
                 takers[taken] = Some(number);
             }
+            if one.asked <= over {
+                late.insert(number);
+            }
             *sinces.entry(one.since).or_default() += 1;
             places.insert(one.uid, Place { number, taken, since: one.since });
         }
-        Self { members, takers, places, sinces }
+        Self { members, takers, late, places, sinces }
     }
 
     /// Whether this record is among those who wait.
@@ -103,10 +109,12 @@ impl Row {
         all.filter(move |(_, taker)| left(taker)).map(|(seen, _)| seen)
     }
 
-    /// What those before a record are to take and do not have yet.
+    /// What those before a record are to take and do not have yet. Who has had his time may never take any.
     pub fn to_be_taken_before(&self, uid: &str) -> impl Iterator<Item = &Seen> {
         let place = self.places.get(uid).map_or(usize::MAX, |place| place.number);
-        let open = move |taker: &Option<usize>| taker.is_some_and(|at| at != HAS_IT && at < place);
+        let open = move |taker: &Option<usize>| {
+            taker.is_some_and(|at| at != HAS_IT && at < place && !self.late.contains(&at))
+        };
         let all = self.members.iter().zip(&self.takers);
         all.filter(move |(_, taker)| open(taker)).map(|(seen, _)| seen)
     }
@@ -155,4 +163,37 @@ pub(super) fn appeared_after(view: &View, seen: &Seen, asked: Timestamp) -> bool
 /// When a machine was made, or where that is not told, first seen.
 pub(super) fn came(seen: &Seen) -> Timestamp {
     seen.machine.created_at.unwrap_or(seen.first_seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use sutler_provider::{Listing, Machine, Power};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn waiter(uid: &str, asked: i64, deleting: bool) -> Waiter {
+        Waiter { uid: uid.to_owned(), asked: at(asked), since: at(0), deleting }
+    }
+
+    /// One that stays comes before one that goes, and may be held back for ever.
+    #[test]
+    fn who_goes_waits_for_those_ahead_until_they_have_had_their_time() {
+        let mut machine = Machine::new("vm-1", "w1", Power::On);
+        machine.group = Some("pool".to_owned());
+        machine.created_at = Some(at(20));
+        let mut view = View::default();
+        view.take_list(Listing { machines: vec![machine], complete: true }, at(30));
+        let row = |over| {
+            let waiting = vec![waiter("stays", 5, false), waiter("goes", 10, true)];
+            Row::share_out(&view, view.in_group("pool"), waiting, over)
+        };
+        assert_eq!(row(at(0)).to_be_taken_before("goes").count(), 1);
+        assert_eq!(row(at(5)).to_be_taken_before("goes").count(), 0);
+        assert_eq!(row(at(0)).to_be_taken_before("stays").count(), 0);
+        assert_eq!(row(at(0)).left_for("goes").count(), 0);
+    }
 }
