@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sutler_provider::{Machine, Power, Seen, View, raw};
 
 use super::{
-    Platform, Record,
+    Intent, Platform, Record,
     row::{Row, appeared_after, came},
 };
 use crate::rules::{Rule, broken};
@@ -309,14 +309,13 @@ fn by_node(
     if platform.capabilities.returns_id {
         return None;
     }
-    let over = now.saturating_sub(platform.discovery_timeout).unwrap_or(Timestamp::MIN);
+    let over = over(platform, now);
     let row = match &record.group {
         Some(group) => row(record, group, platform, claims, over),
         None if record.addresses.is_empty() => return None,
         None => Arc::new(at_its_address(record, platform, claims, over)),
     };
-    // Another that was asked for before may have taken the one that came for this record.
-    let since = record.members_since.unwrap_or(intent.first_requested_at);
+    let since = since(record, intent);
     let mut new = row
         .left_for(&record.uid)
         .filter(|seen| appeared_after(platform.view, seen, since) || broken(Rule::MembersAreNew))
@@ -344,11 +343,22 @@ pub(super) fn may_be_left_one(
     if platform.capabilities.token || platform.capabilities.returns_id || record.said_id.is_some() {
         return false;
     }
-    let over = now.saturating_sub(platform.discovery_timeout).unwrap_or(Timestamp::MIN);
-    let since = record.members_since.unwrap_or(intent.first_requested_at);
+    let over = over(platform, now);
+    let since = since(record, intent);
     let row = row(record, group, platform, claims, over);
     let mut open = row.to_be_taken_before(&record.uid);
     open.any(|seen| appeared_after(platform.view, seen, since))
+}
+
+/// Whose machine was asked for until then has had its time.
+fn over(platform: &Platform<'_>, now: Timestamp) -> Timestamp {
+    now.saturating_sub(platform.discovery_timeout).unwrap_or(Timestamp::MIN)
+}
+
+/// Since when members may be a record's own: another that was asked for before may have taken the one that
+/// came for it.
+fn since(record: &Record, intent: &Intent) -> Timestamp {
+    record.members_since.unwrap_or(intent.first_requested_at)
 }
 
 /// Whether a machine has an address of the node that the record's is.

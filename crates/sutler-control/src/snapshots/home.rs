@@ -14,7 +14,7 @@ use super::plan::{Home, Intent};
 use crate::{
     context::Context,
     fleet::{Connection, Key, lock},
-    plan::{Blocker, Record, SEND_WINDOW, Whose, whose_is},
+    plan::{Blocker, Record, Whose, settled_at, whose_is},
 };
 
 /// The pause after which something that is missing is looked for again, should no event tell of it.
@@ -106,8 +106,7 @@ pub(crate) async fn fate(
     // between: one that is not on record by now will not be sent.
     let asked = vm.annotations().get(annotations::REVERT_REQUESTED_AT);
     let asked = asked.and_then(|at| at.parse::<Timestamp>().ok());
-    let make = reach.connection.capabilities().map(|capabilities| capabilities.deadlines.make);
-    let end = asked.zip(make).and_then(|(at, make)| at.saturating_add(SEND_WINDOW + make).ok());
+    let end = asked.zip(reach.connection.capabilities()).map(|(at, can)| settled_at(at, &can));
     Ok(match end.is_some_and(|end| context.clock.now() <= end) {
         true => Fate::GoesBack,
         false => Fate::Stays,
